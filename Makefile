@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+#   make             the module, for the running kernel or KDIR=/path/to/headers
+#   make provider    the rdma-core provider, for the installed rdma-core (needs its source package: RDMA_CORE=)
+#   make install     module, provider, driver file, udev rule; DESTDIR= and KVER= fill another root
+#   make check       unit tests, then every guest test in every suite (root; installs what it needs)
+#   make demo        the product's main job in a guest, with a report
+#
+# Objects of the module land beside the sources, as kbuild does it; guests are built from a copy.
+
+KVER  ?= $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null || uname -r)
+KDIR  ?= /lib/modules/$(shell uname -r)/build
+MODDIR = $(DESTDIR)/lib/modules/$(KVER)
+
+all: module
+
+module:
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+provider:
+	$(MAKE) -C userspace-provider
+
+contract:
+	$(MAKE) -C tests/contract
+
+install: install-module install-provider
+
+install-module:
+	install -D -m 644 rdma_spray.ko $(MODDIR)/updates/rdma_spray.ko
+	[ ! -e $(MODDIR)/modules.order ] || depmod -b $(or $(DESTDIR),/) $(KVER)
+
+install-provider:
+	$(MAKE) -C userspace-provider install
+
+uninstall:
+	rm -f $(MODDIR)/updates/rdma_spray.ko
+	$(MAKE) -C userspace-provider uninstall
+
+unit:
+	$(MAKE) -C tests/unit check
+
+check:
+	qemu/check.sh
+
+check-smoke:
+	qemu/check.sh smoke
+
+demo:
+	qemu/demo.sh
+
+lint:
+	tests/lint.sh
+
+clean:
+	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
+	for d in userspace-provider tests/contract tests/unit; do $(MAKE) -C $$d clean; done
+
+.PHONY: all module provider contract install install-module install-provider uninstall unit check check-smoke demo lint clean

@@ -1,0 +1,118 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# run.sh [options] TEST [args...]: builds, boots a guest, runs one test in it.
+#
+#   TEST        name of tests/guest/TEST.sh, or a command (anything with a slash)
+#   -s SUITE    bookworm (6.1, rdma-core 44) or trixie (6.12, rdma-core 56); default bookworm
+#   -c CPUS     vCPUs, default 1          -m MEM   memory in MiB, default 1536
+#   -t SECONDS  limit for the whole guest, default 600
+#   -i          count instructions: one virtual nanosecond each, one vCPU
+#   -I          an interactive shell in place of a test (no limit)
+#   -e VAR=VAL  environment of the test (SPRAY_* of the caller goes in anyway)
+#   -n          boot what was built last, build nothing
+#   -a ARG      append to the kernel command line
+#   -o DIR      results directory, default one in the cache
+#
+# Results: tap, rc, stderr, dmesg, console and whatever the test writes to /out.
+# Exit: 0 passed, 1 test failed or kernel log not clean, 2 harness trouble, 124 time is up.
+. "$(dirname "$0")/common.sh"
+set -o pipefail
+
+suite=bookworm cpus=1 mem=1536 limit=600 icount= shell= nobuild= append= out= envs=()
+while getopts "s:c:m:t:iIe:na:o:" o; do
+	case $o in
+	s) suite=$OPTARG ;; c) cpus=$OPTARG ;; m) mem=$OPTARG ;; t) limit=$OPTARG ;;
+	i) icount=1 cpus=1 ;; I) shell=1 limit=0 ;; e) envs+=("$OPTARG") ;;
+	n) nobuild=1 ;; a) append=$OPTARG ;; o) out=$OPTARG ;;
+	*) die "see the head of $0" ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || [ -n "$shell" ] || die "usage: run.sh [options] TEST [args...] (see the head of $0)"
+need_root
+"$QEMU_DIR/need.sh"
+
+image=$("$QEMU_DIR/image.sh" "$suite")
+stage=$SPRAY_CACHE/build-$suite-$(echo "$TOP" | sha256sum | cut -c1-8)/stage
+if [ -z "$nobuild" ]; then stage=$("$QEMU_DIR/build.sh" "$suite"); fi
+[ -d "$stage" ] || die "nothing built yet for $suite"
+
+name=${1:-shell}; name=$(basename "$name" .sh)
+out=${out:-$SPRAY_CACHE/results/$(date +%m%d-%H%M%S)-$suite-$name-$$}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+ln -sfn "$out" "$SPRAY_CACHE/results/last"
+# a copy: the next build must not pull files from under this guest
+rm -rf "$out/.stage"
+cp -a "$stage" "$out/.stage"
+trap 'rm -rf "$out/.stage"; [ -z "${qpid:-}" ] || kill "$qpid" 2>/dev/null || :' EXIT
+trap 'exit 130' INT TERM
+
+{
+	echo "export SPRAY_SUITE=$suite SPRAY_SHELL=$shell SPRAY_CPUS=$cpus SPRAY_ICOUNT=$icount"
+	for v in ${!SPRAY_*}; do
+		case $v in SPRAY_CACHE|SPRAY_SUITE|SPRAY_SHELL|SPRAY_CPUS|SPRAY_ICOUNT) continue ;; esac
+		printf 'export %s=%q\n' "$v" "${!v}"
+	done
+	for v in "${envs[@]}"; do printf 'export %q\n' "$v"; done
+} >"$out/environment"
+{
+	case ${1:-} in
+	*/*) ;;
+	*) set -- "/spray/tests/guest/${1:-none}.sh" "${@:2}"; printf 'exec bash ' ;;
+	esac
+	printf '%q ' "$@"
+} >"$out/command"
+
+qemu() {
+	local accel=(-accel "tcg,thread=multi,tb-size=512" -cpu max)
+	if [ -n "$icount" ]; then
+		# never sleep=off: virtual time would run away while the guest waits for the host
+		accel=(-accel "tcg,thread=single,tb-size=512" -cpu max -icount shift=0
+			-rtc base=2024-01-01T00:00:00,clock=vm)
+	elif have_kvm; then
+		accel=(-accel kvm -cpu host)
+	fi
+	local con=(-serial "file:$out/console" -monitor none)
+	[ -z "$shell" ] || con=(-serial mon:stdio)
+	exec timeout --foreground "$limit" qemu-system-x86_64 -M q35 -nodefaults -no-user-config -display none -no-reboot \
+		"${accel[@]}" -smp "$cpus" -m "$mem" "${con[@]}" \
+		-kernel "$image/vmlinux" -initrd "$image/initrd" \
+		-append "console=ttyS0 loglevel=${SPRAY_LOGLEVEL:-5} panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests net.ifnames=0 $append" \
+		-drive "if=none,id=root,file=$image/root.ext4,format=raw,snapshot=on,cache=unsafe" -device virtio-blk-pci,drive=root \
+		-device virtio-rng-pci \
+		-virtfs "local,path=$out/.stage,mount_tag=spray,security_model=none,readonly=on" \
+		-virtfs "local,path=$out,mount_tag=out,security_model=none"
+}
+
+for try in 1 2 3; do
+	rm -f "$out"/{started,tap,rc,stderr,dmesg,console,qemu}
+	start=$SECONDS rc=0
+	if [ -n "$shell" ]; then (qemu) || rc=$?; exit $rc; fi
+	(qemu) >"$out/qemu" 2>&1 </dev/null &
+	qpid=$!
+	wait "$qpid" || rc=$?
+	qpid=
+	[ ! -e "$out/started" ] || break
+	say "the guest died in its boot (try $try, qemu exit $rc): $(tail -n 3 "$out/console" "$out/qemu" 2>/dev/null | tr -d '\r' | tail -n 4)"
+done
+took=$((SECONDS - start))
+[ -e "$out/started" ] || die "no boot in three tries: $out"
+
+cat "$out/tap" 2>/dev/null || :
+fail=
+[ $rc != 124 ] || fail="time is up ($limit s)"
+trc=$(cat "$out/rc" 2>/dev/null || echo none)
+[ -n "$fail" ] || [ "$trc" = 0 ] || fail="test exit $trc"
+# no log from the test's end: the console has at least the trouble
+log=$out/dmesg
+[ -s "$log" ] || { log=$out/console; [ -n "$fail" ] || fail="guest died"; }
+bad=$("$QEMU_DIR/klog.sh" "$log" "$out/console") || fail="${fail:+$fail; }kernel log not clean"
+if [ -n "$fail" ]; then
+	echo "# FAILED: $name on $suite: $fail (${took} s, $out)"
+	[ -z "$bad" ] || echo "$bad" | sed 's/^/# /'
+	tail -n 5 "$out/stderr" 2>/dev/null | sed 's/^/# stderr: /' || :
+	case $fail in time*) exit 124 ;; esac
+	exit 1
+fi
+echo "# passed: $name on $suite (${took} s, $out)"

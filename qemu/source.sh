@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# source.sh SUITE: fetches, once, the rdma-core source package of a Debian suite for the provider's
+# private headers, and prints the directory of the unpacked tree.
+#
+# apt checks the tarball against the archive's signed index. It runs with lists of its own, so the
+# host's sources stay as they are. A mirror may lack a suite's tarball: 44 and 56 share their private
+# ABI (34), so the newer one stands in.
+. "$(dirname "$0")/common.sh"
+
+fetch() { # SUITE DIR
+	w=$2.new
+	rm -rf "$w"
+	mkdir -p "$w/etc" "$w/lists/partial" "$w/cache/archives/partial"
+	sources_list "$1" deb-src | head -1 >"$w/etc/sources.list"
+	: >"$w/etc/status"
+	{
+		apt_settings
+		cat <<-E
+			Dir::Etc::sourcelist "$w/etc/sources.list";
+			Dir::Etc::sourceparts "/dev/null";
+			Dir::State::lists "$w/lists";
+			Dir::State::status "$w/etc/status";
+			Dir::Cache "$w/cache";
+			Acquire::Languages "none";
+			APT::Sandbox::User "root";
+		E
+	} >"$w/etc/apt.conf"
+	export APT_CONFIG="$w/etc/apt.conf"
+	cat /usr/share/keyrings/debian-archive-*.gpg >"$w/etc/keys.gpg" 2>/dev/null || :
+	sed -i "s|^deb-src |deb-src [signed-by=$w/etc/keys.gpg] |" "$w/etc/sources.list"
+	retry 3 apt-get -q update || return 1
+	# the .dsc may be the missing part: what counts is that the tarball came
+	(cd "$w" && retry 2 apt-get -q source --download-only rdma-core) || :
+	t=$(ls "$w"/rdma-core_*.orig.tar.* 2>/dev/null | grep -v '\.asc$' | head -1)
+	[ -n "$t" ] && verify "$w" "$t" || { rm -rf "$w"; return 1; }
+	mkdir "$w/src"
+	tar -xf "$t" -C "$w/src" --strip-components=1
+	rm -rf "$w/lists" "$w/cache" "$w/etc"
+	mv "$w" "$2"
+}
+
+# verify WORK TARBALL: by the signed index, since apt leaves an unchecked file when its .dsc is missing
+verify() {
+	_f=$(ls "$1"/lists/*_Sources* | head -1)
+	_want=$(index_cat "$_f" | awk -v f="$(basename "$2")" '
+		/^Checksums-Sha256:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $3 == f { print $1; exit }')
+	[ -n "$_want" ] && echo "$_want  $2" | sha256sum -c --quiet
+}
+index_cat() { /usr/lib/apt/apt-helper cat-file "$1"; }
+
+[ $# = 1 ] || die "usage: source.sh SUITE ($SUITES)"
+mkdir -p "$SPRAY_CACHE"
+exec 9>"$SPRAY_CACHE/source.lock"
+flock 9
+dir=$SPRAY_CACHE/rdma-core-$1
+for s in "$1" trixie; do
+	[ ! -d "$dir" ] || break
+	from=$SPRAY_CACHE/rdma-core-$s
+	[ -d "$from" ] || (fetch "$s" "$from") >"$SPRAY_CACHE/source-$s.log" 2>&1 9>&- || { say "no rdma-core source from $s"; continue; }
+	[ "$from" = "$dir" ] || ln -sfn "$from" "$dir"
+done
+[ -d "$dir" ] || { tail -20 "$SPRAY_CACHE/source-trixie.log" >&2; die "no rdma-core source package (log above)"; }
+echo "$dir/src"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=bash
+# TAP for the guest tests; source it first. It brings the fabric in, too.
+#
+#   run NAME SECONDS CMD...            one test: passes when the command does
+#   pair NAME SECONDS "SERVER" "CLIENT"   a server in hostB, its client in hostA; both must end well
+#   check NAME CMD...                  the same as run, 30 s
+#   here NAME CMD...               in this very shell, for functions that set variables; no limit of time
+#   skip NAME REASON
+#   bail REASON                        nothing else makes sense
+# The last line of a script is `finish`.
+#
+# SPRAY_TYPE: link type under test, spray or, for comparison, rxe.
+# SPRAY_ONLY: a regular expression; tests with other names are left out.
+
+: "${SPRAY_TYPE:=spray}"
+case $SPRAY_TYPE in
+spray) MODULE=rdma_spray ;;
+rxe) MODULE=rdma_rxe
+	# rxe carries no traffic in another than the initial namespace
+	FABRIC_HOSTS=init ;;
+*) MODULE=$SPRAY_TYPE ;;
+esac
+# shellcheck source=/dev/null
+. "${FABRIC_SH:-/spray/fabric.sh}"
+
+LOGS=$(mktemp -d)
+_n=0 _failed=0 _skipped=0
+
+_wanted() { [ -z "${SPRAY_ONLY:-}" ] || [[ $1 =~ $SPRAY_ONLY ]]; }
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+
+ok() { # NAME [ms]
+	_n=$((_n + 1)); echo "ok $_n - $1${2:+ # $2 ms}"
+	echo "TEST ok: $1" >/dev/kmsg
+}
+not_ok() { # NAME FILE...
+	_n=$((_n + 1)); _failed=$((_failed + 1)); echo "not ok $_n - $1"; shift
+	[ $# = 0 ] || tail -n 15 "$@" 2>/dev/null | tr -d '\r' | sed 's/^/#   /'
+	echo "TEST NOT ok: $1" >/dev/kmsg
+}
+skip() { _n=$((_n + 1)); _skipped=$((_skipped + 1)); echo "ok $_n - $1 # SKIP $2"; }
+bail() { echo "Bail out! $*"; exit 1; }
+note() { echo "# $*"; }
+
+run() {
+	local name=$1 limit=$2 t rc=0; shift 2
+	_wanted "$name" || return 0
+	t=$(now_ms)
+	echo "TEST begins: $name" >/dev/kmsg
+	if [ "$(type -t "$1")" = function ]; then
+		# functions can't go through timeout(1): a watchdog on the subshell's group
+		_limited "$limit" "$@" >"$LOGS/out" 2>&1 || rc=$?
+	else
+		timeout -k 5 "$limit" "$@" >"$LOGS/out" 2>&1 || rc=$?
+	fi
+	t=$(($(now_ms) - t))
+	[ $rc = 0 ] && { ok "$name" $t; return 0; }
+	echo "exit $rc after $t ms (limit $limit s)" >>"$LOGS/out"
+	not_ok "$name" "$LOGS/out"
+	return 1
+}
+_limited() {
+	local limit=$1 pid dog rc=0; shift
+	( set -e; "$@" ) & pid=$!
+	( sleep "$limit"; echo "time is up"; pkill -P $pid; kill $pid ) 2>/dev/null & dog=$!
+	wait $pid || rc=$?
+	pkill -P $dog 2>/dev/null; kill $dog 2>/dev/null; wait $dog 2>/dev/null
+	return $rc
+}
+here() {
+	local name=$1 t rc=0; shift
+	t=$(now_ms)
+	echo "TEST begins: $name" >/dev/kmsg
+	"$@" >"$LOGS/out" 2>&1 || rc=$?
+	[ $rc = 0 ] && { ok "$name" $(($(now_ms) - t)); return 0; }
+	not_ok "$name" "$LOGS/out"
+	return 1
+}
+check() { local n=$1; shift; run "$n" 30 "$@"; }
+
+# a server listens when its TCP port or its cm_id does
+_listening() {
+	onB ss -Hltn 2>/dev/null | grep -q . && return 0
+	rdma res show cm_id 2>/dev/null | grep -q 'state LISTEN'
+}
+
+pair() {
+	local name=$1 limit=$2 server=$3 client=$4 t spid rs=0 rc=0 i
+	_wanted "$name" || return 0
+	echo "TEST begins: $name" >/dev/kmsg
+	# shellcheck disable=SC2086
+	onB timeout -k 5 $((limit + 5)) $server >"$LOGS/server" 2>&1 </dev/null & spid=$!
+	for i in $(seq 100); do _listening && break; kill -0 $spid 2>/dev/null || break; sleep 0.1; done
+	t=$(now_ms)
+	# shellcheck disable=SC2086
+	onA timeout -k 5 "$limit" $client >"$LOGS/client" 2>&1 </dev/null || rc=$?
+	t=$(($(now_ms) - t))
+	if [ $rc = 0 ] && [ -z "${PAIR_KILLS_SERVER:-}" ]; then
+		wait $spid || rs=$?
+	else
+		pkill -P $spid 2>/dev/null; kill $spid 2>/dev/null; wait $spid 2>/dev/null
+	fi
+	[ $rc = 0 ] && [ $rs = 0 ] && { ok "$name" $t; return 0; }
+	{ echo "client exit $rc, server exit $rs, $t ms (limit $limit s)"; echo "client: $client"; tail -n 6 "$LOGS/client"
+		echo "server: $server"; tail -n 6 "$LOGS/server"; } >"$LOGS/out"
+	not_ok "$name" "$LOGS/out"
+	return 1
+}
+
+module_loads() { modprobe "$MODULE"; }
+kmsg_clean() { ! dmesg | grep -E 'WARNING:|BUG:|Oops|unregister_netdevice: waiting'; }
+
+finish() {
+	echo "1..$_n"
+	note "$((_n - _failed - _skipped)) passed, $_failed failed, $_skipped skipped"
+	[ $_failed = 0 ]
+	exit $?
+}
