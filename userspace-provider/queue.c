@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The data path: work requests into rings, completions out of a ring.
+ *
+ * A post fills slots under the queue's lock and publishes them with one store.
+ * The doorbell comes after the lock is dropped; it names the QP and no entry, so
+ * doorbells of several threads may come in any order or be one too many.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "spray-cmd.h"
+#include "spray.h"
+
+/* POST_SEND without work requests: the kernel looks at both rings of the QP. */
+static int ring_doorbell(struct ibv_qp *ibqp)
+{
+	struct ib_uverbs_post_send_resp resp;
+	struct ibv_post_send cmd = {
+		.hdr = {
+			.command = IB_USER_VERBS_CMD_POST_SEND,
+			.in_words = sizeof(cmd) / 4,
+			.out_words = sizeof(resp) / 4,
+		},
+		.response = (uintptr_t)&resp,
+		.qp_handle = ibqp->handle,
+		.wqe_size = sizeof(struct ib_uverbs_send_wr),
+	};
+
+	return write(ibqp->context->cmd_fd, &cmd, sizeof(cmd)) == sizeof(cmd) ? 0 : errno;
+}
+
+enum {
+	ON_RC		= 1 << 0,
+	ON_UD		= 1 << 1,
+	CAN_INLINE	= 1 << 2,	/* the operation reads local memory */
+	TO_REMOTE	= 1 << 3,	/* wr.rdma says where */
+	IS_ATOMIC	= 1 << 4,	/* wr.atomic says where and what */
+	HAS_IMM		= 1 << 5,
+};
+
+struct send_op {
+	uint8_t op;	/* enum spray_op */
+	uint8_t traits;	/* 0: no such operation */
+};
+
+static const struct send_op send_ops[] = {
+	[IBV_WR_SEND] = { SPRAY_OP_SEND, ON_RC | ON_UD | CAN_INLINE },
+	[IBV_WR_SEND_WITH_IMM] = { SPRAY_OP_SEND_IMM, ON_RC | ON_UD | CAN_INLINE | HAS_IMM },
+	[IBV_WR_RDMA_WRITE] = { SPRAY_OP_WRITE, ON_RC | CAN_INLINE | TO_REMOTE },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { SPRAY_OP_WRITE_IMM, ON_RC | CAN_INLINE | TO_REMOTE | HAS_IMM },
+	[IBV_WR_RDMA_READ] = { SPRAY_OP_READ, ON_RC | TO_REMOTE },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { SPRAY_OP_CAS, ON_RC | IS_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { SPRAY_OP_FAA, ON_RC | IS_ATOMIC },
+};
+
+/* NULL if the QP cannot do that. */
+static const struct send_op *find_op(const struct ibv_qp *ibqp, const struct ibv_send_wr *wr)
+{
+	uint8_t need = ibqp->qp_type == IBV_QPT_UD ? ON_UD : ON_RC;
+	unsigned int opcode = wr->opcode;
+
+	if (wr->send_flags & IBV_SEND_INLINE)
+		need |= CAN_INLINE;
+	if (opcode >= sizeof(send_ops) / sizeof(send_ops[0]))
+		return NULL;
+	return (send_ops[opcode].traits & need) == need ? &send_ops[opcode] : NULL;
+}
+
+static void set_remote(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
+{
+	sqe->raddr = wr->wr.rdma.remote_addr;
+	sqe->rkey = wr->wr.rdma.rkey;
+}
+
+static void set_atomic(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
+{
+	sqe->raddr = wr->wr.atomic.remote_addr;
+	sqe->rkey = wr->wr.atomic.rkey;
+	if (sqe->op == SPRAY_OP_CAS) {
+		sqe->compare = wr->wr.atomic.compare_add;
+		sqe->swap_add = wr->wr.atomic.swap;
+	} else {
+		sqe->swap_add = wr->wr.atomic.compare_add;
+	}
+}
+
+static int set_datagram(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
+{
+	if (!wr->wr.ud.ah)
+		return EINVAL;
+	sqe->raddr = to_spray_ah(wr->wr.ud.ah)->ah_num;
+	sqe->rkey = wr->wr.ud.remote_qkey;
+	sqe->remote_qpn = wr->wr.ud.remote_qpn;
+	return 0;
+}
+
+static uint8_t sqe_flags(const struct spray_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint8_t flags = 0;
+
+	if (qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED)
+		flags |= SPRAY_SQE_SIGNALED;
+	if (wr->send_flags & IBV_SEND_SOLICITED)
+		flags |= SPRAY_SQE_SOLICITED;
+	if (wr->send_flags & IBV_SEND_FENCE)
+		flags |= SPRAY_SQE_FENCE;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		flags |= SPRAY_SQE_INLINE;
+	return flags;
+}
+
+static void copy_sges(struct spray_sge *to, const struct ibv_sge *from, int num)
+{
+	int i;
+
+	for (i = 0; i < num; i++)
+		to[i] = (struct spray_sge) {
+			.addr = from[i].addr,
+			.length = from[i].length,
+			.lkey = from[i].lkey,
+		};
+}
+
+static int copy_inline(struct spray_sqe *sqe, const struct ibv_send_wr *wr, uint32_t max)
+{
+	uint8_t *to = (uint8_t *)(sqe + 1);
+	uint32_t done = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > max - done)
+			return EINVAL;
+		memcpy(to + done, (const void *)(uintptr_t)sge->addr, sge->length);
+		done += sge->length;
+	}
+	sqe->inline_len = done;
+	return 0;
+}
+
+/* On failure the slot holds rubbish, which is fine: it was not published. */
+static int fill_sqe(const struct spray_qp *qp, struct spray_sqe *sqe, const struct ibv_send_wr *wr)
+{
+	const struct ibv_qp *ibqp = &qp->vqp.qp;
+	const struct send_op *op = find_op(ibqp, wr);
+
+	if (!op || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+		return EINVAL;
+	*sqe = (struct spray_sqe) {
+		.wr_id = wr->wr_id,
+		.op = op->op,
+		.flags = sqe_flags(qp, wr),
+		.num_sge = wr->num_sge,
+	};
+	if (op->traits & HAS_IMM)
+		sqe->imm = (uint32_t)wr->imm_data;
+	if (op->traits & TO_REMOTE)
+		set_remote(sqe, wr);
+	else if (op->traits & IS_ATOMIC)
+		set_atomic(sqe, wr);
+	else if (ibqp->qp_type == IBV_QPT_UD && set_datagram(sqe, wr))
+		return EINVAL;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return copy_inline(sqe, wr, qp->max_inline);
+	copy_sges((struct spray_sge *)(sqe + 1), wr->sg_list, wr->num_sge);
+	return 0;
+}
+
+static int post_one_send(struct spray_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct spray_sqe *sqe;
+	int err;
+
+	if (!qp->sq.open)
+		return EINVAL;
+	sqe = spray_wr_slot(&qp->sq.ring);
+	if (!sqe)
+		return ENOMEM;
+	err = fill_sqe(qp, sqe, wr);
+	if (!err)
+		qp->sq.ring.head++;
+	return err;
+}
+
+/* Fills and publishes what it can. *bad is the first request that was refused. */
+static int fill_sq(struct spray_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int err = 0;
+
+	pthread_spin_lock(&qp->sq.lock);
+	for (; wr; wr = wr->next) {
+		err = post_one_send(qp, wr);
+		if (err)
+			break;
+	}
+	spray_wr_publish(&qp->sq.ring);
+	pthread_spin_unlock(&qp->sq.lock);
+	*bad = wr;
+	return err;
+}
+
+int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct ibv_send_wr *bad;
+	int err, db = 0;
+
+	err = fill_sq(to_spray_qp(ibqp), wr, &bad);
+	if (bad != wr)
+		db = ring_doorbell(ibqp);
+	/* A kernel that does not answer (device gone, QP being reset) executes none of it. */
+	if (db)
+		bad = wr;
+	if (bad)
+		*bad_wr = bad;
+	return db ? db : err;
+}
+
+static int post_one_recv(struct spray_wq *rq, const struct ibv_recv_wr *wr)
+{
+	struct spray_rqe *rqe;
+
+	if (!rq->open || wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		return EINVAL;
+	rqe = spray_wr_slot(&rq->ring);
+	if (!rqe)
+		return ENOMEM;
+	*rqe = (struct spray_rqe) { .wr_id = wr->wr_id, .num_sge = wr->num_sge };
+	copy_sges((struct spray_sge *)(rqe + 1), wr->sg_list, wr->num_sge);
+	rq->ring.head++;
+	return 0;
+}
+
+static int fill_rq(struct spray_wq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	pthread_spin_lock(&rq->lock);
+	for (; wr; wr = wr->next) {
+		err = post_one_recv(rq, wr);
+		if (err)
+			break;
+	}
+	spray_wr_publish(&rq->ring);
+	pthread_spin_unlock(&rq->lock);
+	*bad = wr;
+	return err;
+}
+
+/* After publishing: the sleeping-receiver pair of spray-abi.h. */
+static bool receiver_sleeps(const struct spray_qp *qp)
+{
+	spray_full_barrier();
+	return __atomic_load_n(&qp->ctl->rq_need_doorbell, __ATOMIC_RELAXED);
+}
+
+int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct spray_qp *qp = to_spray_qp(ibqp);
+	struct ibv_recv_wr *bad;
+	int err, db = 0;
+
+	err = fill_rq(&qp->rq, wr, &bad);
+	if (bad != wr && receiver_sleeps(qp))
+		db = ring_doorbell(ibqp);
+	if (db)
+		bad = wr;
+	if (bad)
+		*bad_wr = bad;
+	return db ? db : err;
+}
+
+/* The opcodes are the same numbers. Of a failed completion wr_id, qp_num and status count. */
+static void cqe_to_wc(const struct spray_cqe *cqe, struct ibv_wc *wc)
+{
+	*wc = (struct ibv_wc) {
+		.wr_id = cqe->wr_id,
+		.status = cqe->status,
+		.opcode = cqe->opcode,
+		.vendor_err = cqe->vendor_err,
+		.byte_len = cqe->byte_len,
+		.imm_data = cqe->ex,	/* or invalidated_rkey, the same bits */
+		.qp_num = cqe->qpn,
+		.src_qp = cqe->src_qpn,
+		.pkey_index = cqe->pkey_index,
+		.sl = cqe->sl,
+	};
+	if (cqe->flags & SPRAY_WC_GRH)
+		wc->wc_flags |= IBV_WC_GRH;
+	if (cqe->flags & SPRAY_WC_WITH_IMM)
+		wc->wc_flags |= IBV_WC_WITH_IMM;
+	if (cqe->flags & SPRAY_WC_WITH_INV)
+		wc->wc_flags |= IBV_WC_WITH_INV;
+}
+
+/* An empty ring that lost entries is an error for ever: waiting for them would be in vain. */
+int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
+{
+	struct spray_cq *cq = to_spray_cq(ibcq);
+	struct spray_cq_ring *ring = &cq->ring;
+	bool lost;
+	int n, i;
+
+	if (num_entries < 0)
+		return -EINVAL;
+	pthread_spin_lock(&cq->lock);
+	lost = spray_load_acquire(&ring->ctl->overflow);	/* before prod: what came before the loss is polled */
+	n = spray_cq_pending(ring);
+	if (n > num_entries)
+		n = num_entries;
+	for (i = 0; i < n; i++)
+		cqe_to_wc(spray_cq_entry(ring, ring->cons + i), &wc[i]);
+	spray_cq_advance(ring, n);
+	pthread_spin_unlock(&cq->lock);
+	return n || !lost ? n : -EOVERFLOW;
+}
+
+int spray_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	spray_cq_arm(&to_spray_cq(ibcq)->ring, solicited_only);
+	return 0;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * rdma-core provider of the link type `spray`: device, context, PD, MR, AH.
+ *
+ * What is not in the table of operations answers EOPNOTSUPP by libibverbs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "spray-cmd.h"
+#include "spray.h"
+
+static int spray_query_device_ex(struct ibv_context *ibctx,
+				 const struct ibv_query_device_ex_input *input,
+				 struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	uint64_t fw;
+	int ret;
+
+	ret = ibv_cmd_query_device_any(ibctx, input, attr, attr_size, &resp, &resp_size);
+	if (ret)
+		return ret;
+	fw = resp.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
+		 (unsigned int)(fw >> 32) & 0xffff, (unsigned int)(fw >> 16) & 0xffff,
+		 (unsigned int)fw & 0xffff);
+	return 0;
+}
+
+static int spray_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr)
+{
+	struct ibv_query_port cmd;
+
+	return ibv_cmd_query_port(ibctx, port, attr, &cmd, sizeof(cmd));
+}
+
+static struct ibv_pd *spray_alloc_pd(struct ibv_context *ibctx)
+{
+	struct spray_alloc_pd_cmd_resp resp = {};
+	struct ibv_alloc_pd cmd = {};
+	struct ibv_pd *pd;
+	int ret;
+
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	ret = ibv_cmd_alloc_pd(ibctx, pd, &cmd, sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+	if (ret) {
+		free(pd);
+		errno = ret;
+		return NULL;
+	}
+	return pd;
+}
+
+static int spray_dealloc_pd(struct ibv_pd *pd)
+{
+	int ret = ibv_cmd_dealloc_pd(pd);
+
+	if (!ret)
+		free(pd);
+	return ret;
+}
+
+/* access goes to the kernel as it is: optional bits are the core's to drop. */
+static struct ibv_mr *spray_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				   int access)
+{
+	struct ib_uverbs_reg_mr_resp resp = {};
+	struct ibv_reg_mr cmd = {};
+	struct verbs_mr *vmr;
+	int ret;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	ret = ibv_cmd_reg_mr(pd, addr, length, iova, access, vmr, &cmd, sizeof(cmd), &resp,
+			     sizeof(resp));
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+static int spray_dereg_mr(struct verbs_mr *vmr)
+{
+	int ret = ibv_cmd_dereg_mr(vmr);
+
+	if (!ret)
+		free(vmr);
+	return ret;
+}
+
+static struct ibv_ah *spray_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct spray_create_ah_cmd_resp resp = {};
+	struct spray_ah *ah;
+	int ret;
+
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return NULL;
+	ret = ibv_cmd_create_ah(pd, &ah->ibah, attr, &resp.ibv_resp, sizeof(resp));
+	if (ret) {
+		free(ah);
+		errno = ret;
+		return NULL;
+	}
+	ah->ah_num = resp.drv_payload.ah_num;
+	return &ah->ibah;
+}
+
+static int spray_destroy_ah(struct ibv_ah *ibah)
+{
+	int ret = ibv_cmd_destroy_ah(ibah);
+
+	if (!ret)
+		free(to_spray_ah(ibah));
+	return ret;
+}
+
+static void spray_free_context(struct ibv_context *ibctx)
+{
+	struct spray_context *ctx = to_spray_context(ibctx);
+
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+}
+
+static const struct verbs_context_ops spray_context_ops = {
+	.alloc_pd = spray_alloc_pd,
+	.create_ah = spray_create_ah,
+	.create_cq = spray_create_cq,
+	.create_qp = spray_create_qp,
+	.dealloc_pd = spray_dealloc_pd,
+	.dereg_mr = spray_dereg_mr,
+	.destroy_ah = spray_destroy_ah,
+	.destroy_cq = spray_destroy_cq,
+	.destroy_qp = spray_destroy_qp,
+	.free_context = spray_free_context,
+	.modify_qp = spray_modify_qp,
+	.poll_cq = spray_poll_cq,
+	.post_recv = spray_post_recv,
+	.post_send = spray_post_send,
+	.query_device_ex = spray_query_device_ex,
+	.query_port = spray_query_port,
+	.query_qp = spray_query_qp,
+	.reg_mr = spray_reg_mr,
+	.req_notify_cq = spray_req_notify_cq,
+};
+
+static int spray_get_context(struct spray_context *ctx)
+{
+	struct spray_get_context_cmd_resp resp = {};
+	struct ibv_get_context cmd = {};
+	int ret;
+
+#if IBVERBS_PABI_VERSION >= 65
+	ret = ibv_cmd_get_context(&ctx->vctx, &cmd, sizeof(cmd), NULL, &resp.ibv_resp, sizeof(resp));
+#else
+	ret = ibv_cmd_get_context(&ctx->vctx, &cmd, sizeof(cmd), &resp.ibv_resp, sizeof(resp));
+#endif
+	if (ret)
+		return ret;
+	if (resp.drv_payload.abi_version != SPRAY_ABI_VERSION)
+		return EPROTO;
+	return 0;
+}
+
+static struct verbs_context *spray_alloc_context(struct ibv_device *ibdev, int cmd_fd,
+						 void *private_data)
+{
+	struct spray_context *ctx;
+	int ret;
+
+	(void)private_data;
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, vctx, SPRAY_DRIVER_ID);
+	if (!ctx)
+		return NULL;
+	ret = spray_get_context(ctx);
+	if (ret) {
+		verbs_uninit_context(&ctx->vctx);
+		free(ctx);
+		errno = ret;
+		return NULL;
+	}
+	verbs_set_ops(&ctx->vctx, &spray_context_ops);
+	return &ctx->vctx;
+}
+
+static struct verbs_device *spray_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
+{
+	struct spray_device *dev = calloc(1, sizeof(*dev));
+
+	(void)sysfs_dev;
+	return dev ? &dev->vdev : NULL;
+}
+
+static void spray_uninit_device(struct verbs_device *vdev)
+{
+	free(to_spray_device(vdev));
+}
+
+/* The id decides, whatever the device is called; the name serves kernels that do not send it. */
+static const struct verbs_match_ent spray_match_table[] = {
+	VERBS_DRIVER_ID(SPRAY_DRIVER_ID),
+	VERBS_NAME_MATCH("spray", NULL),
+	{},
+};
+
+static const struct verbs_device_ops spray_device_ops = {
+	.name = "spray",
+	.match_min_abi_version = SPRAY_ABI_VERSION,
+	.match_max_abi_version = SPRAY_ABI_VERSION,
+	.match_table = spray_match_table,
+	.alloc_device = spray_alloc_device,
+	.uninit_device = spray_uninit_device,
+	.alloc_context = spray_alloc_context,
+};
+PROVIDER_DRIVER(spray, spray_device_ops);

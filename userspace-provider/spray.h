@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The objects of the provider and who may touch what.
+ *
+ * Locks: one spinlock for each send queue, receive queue and completion queue.
+ * None is ever taken inside another and none is held across a system call.
+ * Everything that is not marked with a lock is constant once the object exists.
+ */
+#ifndef SPRAY_H
+#define SPRAY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <infiniband/driver.h>
+
+#include "ring.h"
+
+struct spray_device {
+	struct verbs_device vdev;
+};
+
+struct spray_context {
+	struct verbs_context vctx;
+};
+
+struct spray_ah {
+	struct ibv_ah ibah;
+	uint32_t ah_num;
+};
+
+struct spray_cq {
+	struct verbs_cq vcq;
+	pthread_spinlock_t lock;
+	struct spray_cq_ring ring;	/* lock */
+	void *map;
+	size_t map_size;		/* bytes */
+};
+
+/* A send or receive queue. */
+struct spray_wq {
+	pthread_spinlock_t lock;
+	bool open;			/* lock; the QP's state permits posting */
+	struct spray_wr_ring ring;	/* lock */
+	uint32_t max_sge;
+};
+
+struct spray_qp {
+	struct verbs_qp vqp;
+	struct spray_wq sq;
+	struct spray_wq rq;
+	struct spray_qp_ctl *ctl;	/* start of the mapping */
+	size_t map_size;		/* bytes */
+	uint32_t max_inline;		/* bytes */
+	bool sig_all;
+};
+
+static inline struct spray_device *to_spray_device(struct verbs_device *vdev)
+{
+	return container_of(vdev, struct spray_device, vdev);
+}
+
+static inline struct spray_context *to_spray_context(struct ibv_context *ibctx)
+{
+	return container_of(ibctx, struct spray_context, vctx.context);
+}
+
+static inline struct spray_ah *to_spray_ah(struct ibv_ah *ibah)
+{
+	return container_of(ibah, struct spray_ah, ibah);
+}
+
+static inline struct spray_cq *to_spray_cq(struct ibv_cq *ibcq)
+{
+	return container_of(ibcq, struct spray_cq, vcq.cq);
+}
+
+static inline struct spray_qp *to_spray_qp(struct ibv_qp *ibqp)
+{
+	return container_of(ibqp, struct spray_qp, vqp.qp);
+}
+
+/* verbs.c */
+struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
+			       int comp_vector);
+int spray_destroy_cq(struct ibv_cq *ibcq);
+struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
+int spray_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask);
+int spray_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		   struct ibv_qp_init_attr *init_attr);
+int spray_destroy_qp(struct ibv_qp *ibqp);
+
+/* queue.c */
+int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
+int spray_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Making, changing and destroying CQs and QPs: each is a command to the kernel
+ * and the mapping of the rings that the kernel made.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "spray-cmd.h"
+#include "spray.h"
+
+/* NULL and errno on failure. */
+static void *map_rings(struct ibv_context *ibctx, uint64_t offset, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ibctx->cmd_fd, offset);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
+			       int comp_vector)
+{
+	struct spray_create_cq_cmd_resp resp = {};
+	struct spray_cq *cq;
+	int ret;
+
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+	ret = ibv_cmd_create_cq(ibctx, cqe, channel, comp_vector, &cq->vcq.cq, NULL, 0,
+				&resp.ibv_resp, sizeof(resp));
+	if (ret)
+		goto err_free;
+	cq->map_size = resp.drv_payload.mmap_size;
+	cq->map = map_rings(ibctx, resp.drv_payload.mmap_offset, cq->map_size);
+	if (!cq->map) {
+		ret = errno;
+		goto err_destroy;
+	}
+	cq->ring.ctl = cq->map;
+	cq->ring.entries = (void *)((uint8_t *)cq->map + SPRAY_CQ_ENTRIES_OFFSET);
+	cq->ring.mask = resp.drv_payload.entries - 1;
+	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	return &cq->vcq.cq;
+
+err_destroy:
+	ibv_cmd_destroy_cq(&cq->vcq.cq);
+err_free:
+	free(cq);
+	errno = ret;
+	return NULL;
+}
+
+int spray_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct spray_cq *cq = to_spray_cq(ibcq);
+	int ret;
+
+	ret = ibv_cmd_destroy_cq(ibcq);
+	if (ret)
+		return ret;
+	munmap(cq->map, cq->map_size);
+	pthread_spin_destroy(&cq->lock);
+	free(cq);
+	return 0;
+}
+
+static void init_wq(struct spray_wq *wq, struct spray_wr_ring ring, uint32_t max_sge)
+{
+	pthread_spin_init(&wq->lock, PTHREAD_PROCESS_PRIVATE);
+	wq->open = false;
+	wq->ring = ring;
+	wq->max_sge = max_sge;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* cap holds by now what the kernel granted: a queue takes that many and not the rounded-up ring. */
+static void init_rings(struct spray_qp *qp, const struct spray_create_qp_resp *resp,
+		       const struct ibv_qp_cap *cap)
+{
+	uint8_t *map = (uint8_t *)qp->ctl;
+
+	init_wq(&qp->sq, (struct spray_wr_ring) {
+		.slots = map + resp->sq_offset,
+		.mask = resp->sq_entries - 1,
+		.slot_size = resp->sq_slot,
+		.depth = min_u32(cap->max_send_wr, resp->sq_entries),
+		.prod = &qp->ctl->sq_prod,
+		.cons = &qp->ctl->sq_cons,
+	}, cap->max_send_sge);
+	init_wq(&qp->rq, (struct spray_wr_ring) {
+		.slots = map + resp->rq_offset,
+		.mask = resp->rq_entries - 1,
+		.slot_size = resp->rq_slot,
+		.depth = min_u32(cap->max_recv_wr, resp->rq_entries),
+		.prod = &qp->ctl->rq_prod,
+		.cons = &qp->ctl->rq_cons,
+	}, cap->max_recv_sge);
+	qp->max_inline = resp->max_inline;
+}
+
+struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+{
+	struct spray_create_qp_cmd_resp resp = {};
+	struct ibv_create_qp cmd = {};
+	struct spray_qp *qp;
+	int ret;
+
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	ret = ibv_cmd_create_qp(ibpd, &qp->vqp.qp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
+				sizeof(resp));
+	if (ret)
+		goto err_free;
+	qp->map_size = resp.drv_payload.mmap_size;
+	qp->ctl = map_rings(ibpd->context, resp.drv_payload.mmap_offset, qp->map_size);
+	if (!qp->ctl) {
+		ret = errno;
+		goto err_destroy;
+	}
+	init_rings(qp, &resp.drv_payload, &attr->cap);
+	qp->sig_all = attr->sq_sig_all;
+	return &qp->vqp.qp;
+
+err_destroy:
+	ibv_cmd_destroy_qp(&qp->vqp.qp);
+err_free:
+	free(qp);
+	errno = ret;
+	return NULL;
+}
+
+static void set_open(struct spray_wq *wq, bool open)
+{
+	pthread_spin_lock(&wq->lock);
+	wq->open = open;
+	pthread_spin_unlock(&wq->lock);
+}
+
+/* Who may post: receives from INIT on, sends from RTS on, both in ERR, where the kernel flushes them. */
+static void follow_state(struct spray_qp *qp, enum ibv_qp_state state)
+{
+	set_open(&qp->rq, state >= IBV_QPS_INIT && state <= IBV_QPS_ERR);
+	set_open(&qp->sq, state >= IBV_QPS_RTS && state <= IBV_QPS_ERR);
+}
+
+static void rewind_wq(struct spray_wq *wq)
+{
+	pthread_spin_lock(&wq->lock);
+	spray_wr_rewind(&wq->ring);
+	pthread_spin_unlock(&wq->lock);
+}
+
+static void remove_cqes(struct ibv_cq *ibcq, uint32_t qpn)
+{
+	struct spray_cq *cq = to_spray_cq(ibcq);
+
+	pthread_spin_lock(&cq->lock);
+	spray_cq_remove_qp(&cq->ring, qpn);
+	pthread_spin_unlock(&cq->lock);
+}
+
+/* The kernel has said that it completes nothing more of this QP (or of its life before RESET). */
+static void remove_all_cqes(struct ibv_qp *ibqp)
+{
+	remove_cqes(ibqp->send_cq, ibqp->qp_num);
+	if (ibqp->recv_cq != ibqp->send_cq)
+		remove_cqes(ibqp->recv_cq, ibqp->qp_num);
+}
+
+/*
+ * A RESET closes both queues before the kernel is asked, so that no thread
+ * posts by an old index between the kernel's going back to 0 and ours.
+ */
+static int reset_qp(struct spray_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct ibv_qp *ibqp = &qp->vqp.qp;
+	struct ibv_modify_qp cmd = {};
+	int ret;
+
+	follow_state(qp, IBV_QPS_RESET);
+	ret = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
+	if (ret) {
+		follow_state(qp, ibqp->state);
+		return ret;
+	}
+	rewind_wq(&qp->sq);
+	rewind_wq(&qp->rq);
+	remove_all_cqes(ibqp);
+	return 0;
+}
+
+int spray_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct spray_qp *qp = to_spray_qp(ibqp);
+	struct ibv_modify_qp cmd = {};
+	int ret;
+
+	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		return reset_qp(qp, attr, attr_mask);
+	ret = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
+	if (!ret && (attr_mask & IBV_QP_STATE))
+		follow_state(qp, attr->qp_state);
+	return ret;
+}
+
+int spray_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		   struct ibv_qp_init_attr *init_attr)
+{
+	struct ibv_query_qp cmd = {};
+
+	return ibv_cmd_query_qp(ibqp, attr, attr_mask, init_attr, &cmd, sizeof(cmd));
+}
+
+int spray_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct spray_qp *qp = to_spray_qp(ibqp);
+	int ret;
+
+	ret = ibv_cmd_destroy_qp(ibqp);
+	if (ret)
+		return ret;
+	remove_all_cqes(ibqp);
+	munmap(qp->ctl, qp->map_size);
+	pthread_spin_destroy(&qp->sq.lock);
+	pthread_spin_destroy(&qp->rq.lock);
+	free(qp);
+	return 0;
+}
