@@ -1,0 +1,797 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The provider's queues against a kernel made of a memfd and some stubs: the
+ * memfd stands for the uverbs file (mmap gives the rings, each doorbell moves
+ * the file position on), the ibv_cmd_* below for the commands. The tests play
+ * the kernel's side of the rings themselves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "spray-cmd.h"
+#include "spray.h"
+
+enum {
+	SQ_ENTRIES = 8,
+	RQ_ENTRIES = 4,
+	CQ_ENTRIES = 16,
+	MAX_SGE = 4,
+	MAX_INLINE = 100,
+	SQ_SLOT = 192,		/* 56 + 100, rounded up */
+	RQ_SLOT = 128,
+	MAP_SIZE = 8192,
+	DOORBELLS_AT = 1 << 20,	/* file position, beyond all mappings */
+};
+
+/* ---- the kernel ---- */
+
+static int next_map;
+static int fail_modify;
+static enum ibv_qp_state kernel_state;
+
+int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
+		      int comp_vector, struct ibv_cq *cq, struct ibv_create_cq *cmd, size_t cmd_size,
+		      struct ib_uverbs_create_cq_resp *resp, size_t resp_size)
+{
+	struct spray_create_cq_cmd_resp *r = (void *)resp;
+
+	(void)channel, (void)comp_vector, (void)cmd, (void)cmd_size;
+	assert_int_equal(resp_size, sizeof(*r));
+	cq->context = context;
+	cq->cqe = cqe;
+	r->drv_payload = (struct spray_create_cq_resp) {
+		.mmap_offset = (uint64_t)next_map++ * MAP_SIZE,
+		.mmap_size = MAP_SIZE,
+		.entries = CQ_ENTRIES,
+	};
+	return 0;
+}
+
+int ibv_cmd_destroy_cq(struct ibv_cq *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
+		      struct ibv_create_qp *cmd, size_t cmd_size,
+		      struct ib_uverbs_create_qp_resp *resp, size_t resp_size)
+{
+	struct spray_create_qp_cmd_resp *r = (void *)resp;
+
+	(void)cmd, (void)cmd_size;
+	assert_int_equal(resp_size, sizeof(*r));
+	qp->context = pd->context;
+	qp->send_cq = attr->send_cq;
+	qp->recv_cq = attr->recv_cq;
+	qp->qp_type = attr->qp_type;
+	qp->state = IBV_QPS_RESET;
+	qp->qp_num = 100 + next_map;
+	r->drv_payload = (struct spray_create_qp_resp) {
+		.mmap_offset = (uint64_t)next_map++ * MAP_SIZE,
+		.mmap_size = MAP_SIZE,
+		.sq_offset = SPRAY_QP_RINGS_OFFSET,
+		.sq_entries = SQ_ENTRIES,
+		.sq_slot = SQ_SLOT,
+		.rq_offset = SPRAY_QP_RINGS_OFFSET + SQ_ENTRIES * SQ_SLOT,
+		.rq_entries = RQ_ENTRIES,
+		.rq_slot = RQ_SLOT,
+		.max_inline = MAX_INLINE,
+	};
+	return 0;
+}
+
+int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		      struct ibv_modify_qp *cmd, size_t cmd_size)
+{
+	struct spray_qp *sqp = to_spray_qp(qp);
+
+	(void)attr_mask, (void)cmd, (void)cmd_size;
+	if (fail_modify)
+		return fail_modify;
+	kernel_state = attr->qp_state;
+	if (kernel_state == IBV_QPS_RESET)
+		sqp->ctl->sq_cons = sqp->ctl->rq_cons = 0;
+	return 0;
+}
+
+int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		     struct ibv_qp_init_attr *init_attr, struct ibv_query_qp *cmd, size_t cmd_size)
+{
+	(void)qp, (void)attr, (void)attr_mask, (void)init_attr, (void)cmd, (void)cmd_size;
+	return EOPNOTSUPP;
+}
+
+int ibv_cmd_destroy_qp(struct ibv_qp *qp)
+{
+	(void)qp;
+	return 0;
+}
+
+static void kernel_complete(struct ibv_cq *ibcq, uint32_t qpn, uint64_t wr_id)
+{
+	struct spray_cq_ring *r = &to_spray_cq(ibcq)->ring;
+	uint32_t prod = r->ctl->prod;
+
+	assert_true(prod - spray_load_acquire(&r->ctl->cons) < CQ_ENTRIES);
+	r->entries[prod % CQ_ENTRIES] = (struct spray_cqe) { .wr_id = wr_id, .qpn = qpn };
+	spray_store_release(&r->ctl->prod, prod + 1);
+}
+
+/* ---- the process ---- */
+
+struct world {
+	struct verbs_context vctx;
+	struct ibv_pd pd;
+	struct ibv_cq *send_cq;
+	struct ibv_cq *recv_cq;
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+	struct spray_ah spray_ah;
+};
+
+static int doorbells(const struct world *w)
+{
+	off_t pos = lseek(w->vctx.context.cmd_fd, 0, SEEK_CUR) - DOORBELLS_AT;
+
+	assert_int_equal(pos % sizeof(struct ibv_post_send), 0);
+	return pos / sizeof(struct ibv_post_send);
+}
+
+/* As libibverbs does: the state is noted once the provider has succeeded. */
+static int modify(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int ret = spray_modify_qp(qp, &attr, IBV_QP_STATE);
+
+	if (!ret)
+		qp->state = state;
+	return ret;
+}
+
+static void to_rts(struct ibv_qp *qp)
+{
+	assert_int_equal(modify(qp, IBV_QPS_INIT), 0);
+	assert_int_equal(modify(qp, IBV_QPS_RTR), 0);
+	assert_int_equal(modify(qp, IBV_QPS_RTS), 0);
+}
+
+static struct ibv_qp *make_qp(struct world *w, enum ibv_qp_type type, bool sig_all)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = w->send_cq,
+		.recv_cq = w->recv_cq,
+		.qp_type = type,
+		.sq_sig_all = sig_all,
+		.cap = {
+			.max_send_wr = SQ_ENTRIES,
+			.max_recv_wr = RQ_ENTRIES - 1,	/* less than the ring holds */
+			.max_send_sge = MAX_SGE,
+			.max_recv_sge = MAX_SGE,
+		},
+	};
+
+	return spray_create_qp(&w->pd, &attr);
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	int fd = memfd_create("uverbs", 0);
+
+	next_map = 0;
+	fail_modify = 0;
+	assert_int_equal(ftruncate(fd, DOORBELLS_AT), 0);
+	assert_int_equal(lseek(fd, DOORBELLS_AT, SEEK_SET), DOORBELLS_AT);
+	w->vctx.context.cmd_fd = fd;
+	w->pd.context = &w->vctx.context;
+	w->send_cq = spray_create_cq(&w->vctx.context, CQ_ENTRIES, NULL, 0);
+	w->recv_cq = spray_create_cq(&w->vctx.context, CQ_ENTRIES, NULL, 0);
+	w->qp = make_qp(w, IBV_QPT_RC, false);
+	w->spray_ah.ah_num = 77;
+	w->ah = &w->spray_ah.ibah;
+	assert_non_null(w->qp);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(spray_destroy_qp(w->qp), 0);
+	assert_int_equal(spray_destroy_cq(w->send_cq), 0);
+	assert_int_equal(spray_destroy_cq(w->recv_cq), 0);
+	close(w->vctx.context.cmd_fd);
+	free(w);
+	return 0;
+}
+
+static int post_op(struct ibv_qp *qp, enum ibv_wr_opcode op, unsigned int flags)
+{
+	static char byte[MAX_INLINE + 1];
+	struct ibv_sge sge = { .addr = (uintptr_t)byte, .length = 1, .lkey = 9 };
+	struct ibv_send_wr *bad, wr = { .opcode = op, .send_flags = flags, .sg_list = &sge, .num_sge = 1 };
+
+	return spray_post_send(qp, &wr, &bad);
+}
+
+static int post_n_recvs(struct ibv_qp *qp, int n, int *posted)
+{
+	struct ibv_recv_wr wr[8] = {}, *bad = NULL;
+	int i, ret;
+
+	for (i = 0; i < n; i++) {
+		wr[i].wr_id = i;
+		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+	}
+	ret = spray_post_recv(qp, wr, &bad);
+	*posted = ret ? bad - wr : n;
+	return ret;
+}
+
+/* Move all indices of the QP's and the CQ's rings to a place of choice, as if so much had passed through. */
+static void start_at(struct ibv_qp *qp, struct ibv_cq *cq, uint32_t index)
+{
+	struct spray_cq_ring *c = &to_spray_cq(cq)->ring;
+	struct spray_qp *q = to_spray_qp(qp);
+
+	q->sq.ring.head = q->rq.ring.head = index;
+	q->ctl->sq_prod = q->ctl->sq_cons = q->ctl->rq_prod = q->ctl->rq_cons = index;
+	c->cons = c->ctl->cons = c->ctl->prod = index;
+}
+
+static const struct spray_sqe *sqe_at(struct ibv_qp *qp, uint32_t index)
+{
+	return (void *)(to_spray_qp(qp)->sq.ring.slots + index % SQ_ENTRIES * SQ_SLOT);
+}
+
+/* ---- posting ---- */
+
+static void post_send__each_state(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), EINVAL);
+	modify(w->qp, IBV_QPS_INIT);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), EINVAL);
+	modify(w->qp, IBV_QPS_RTR);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), EINVAL);
+	assert_int_equal(doorbells(w), 0);
+	modify(w->qp, IBV_QPS_RTS);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);
+	modify(w->qp, IBV_QPS_ERR);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);
+	assert_int_equal(doorbells(w), 2);
+	modify(w->qp, IBV_QPS_RESET);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), EINVAL);
+}
+
+static void post_send__full_ring_names_first_refused(void **state)
+{
+	struct world *w = *state;
+	struct spray_qp *qp = to_spray_qp(w->qp);
+	struct ibv_send_wr wr[SQ_ENTRIES + 2] = {}, *bad = NULL;
+	int i;
+
+	to_rts(w->qp);
+	start_at(w->qp, w->send_cq, UINT32_MAX - 2);
+	for (i = 0; i < SQ_ENTRIES + 2; i++) {
+		wr[i].wr_id = i;
+		wr[i].opcode = IBV_WR_SEND;
+		wr[i].next = i < SQ_ENTRIES + 1 ? &wr[i + 1] : NULL;
+	}
+	assert_int_equal(spray_post_send(w->qp, wr, &bad), ENOMEM);
+	assert_ptr_equal(bad, &wr[SQ_ENTRIES]);
+	assert_int_equal(qp->ctl->sq_prod, UINT32_MAX - 2 + SQ_ENTRIES);
+	assert_int_equal(doorbells(w), 1);
+	for (i = 0; i < SQ_ENTRIES; i++)
+		assert_int_equal(sqe_at(w->qp, UINT32_MAX - 2 + i)->wr_id, i);
+
+	assert_int_equal(spray_post_send(w->qp, bad, &bad), ENOMEM);
+	assert_int_equal(doorbells(w), 1);
+	qp->ctl->sq_cons += 2;
+	assert_int_equal(spray_post_send(w->qp, bad, &bad), 0);
+	assert_int_equal(qp->ctl->sq_prod, UINT32_MAX - 2 + SQ_ENTRIES + 2);
+}
+
+static void post_send__bad_request_keeps_the_good_before_it(void **state)
+{
+	struct world *w = *state;
+	struct ibv_send_wr wr[3] = {}, *bad = NULL;
+
+	to_rts(w->qp);
+	wr[0].next = &wr[1];
+	wr[1].next = &wr[2];
+	wr[0].opcode = wr[2].opcode = IBV_WR_SEND;
+	wr[1].opcode = IBV_WR_TSO;
+	assert_int_equal(spray_post_send(w->qp, wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr[1]);
+	assert_int_equal(to_spray_qp(w->qp)->ctl->sq_prod, 1);
+	assert_int_equal(doorbells(w), 1);
+}
+
+static void post_send__which_operation_where(void **state)
+{
+	static const enum ibv_wr_opcode unknown[] = {
+		IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_SEND_WITH_INV, IBV_WR_TSO, IBV_WR_DRIVER1, 1000,
+	};
+	struct world *w = *state;
+	struct ibv_qp *ud = make_qp(w, IBV_QPT_UD, false);
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND };
+	unsigned int i;
+
+	to_rts(w->qp);
+	to_rts(ud);
+	for (i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+		assert_int_equal(post_op(w->qp, unknown[i], 0), EINVAL);
+	for (i = IBV_WR_RDMA_WRITE; i <= IBV_WR_ATOMIC_FETCH_AND_ADD; i++)
+		assert_int_equal(post_op(w->qp, i, 0), 0);
+	assert_int_equal(post_op(ud, IBV_WR_RDMA_WRITE, 0), EINVAL);
+	assert_int_equal(post_op(ud, IBV_WR_RDMA_READ, 0), EINVAL);
+	assert_int_equal(post_op(ud, IBV_WR_ATOMIC_FETCH_AND_ADD, 0), EINVAL);
+	assert_int_equal(spray_post_send(ud, &wr, &bad), EINVAL);	/* no address handle */
+	assert_int_equal(to_spray_qp(ud)->ctl->sq_prod, 0);
+	spray_destroy_qp(ud);
+}
+
+static void post_send__fields_rc(void **state)
+{
+	struct world *w = *state;
+	struct ibv_sge sge[2] = { { 0x1000, 10, 1 }, { 0x2000, 20, 2 } };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 0x1122334455667788,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_FENCE,
+		.sg_list = sge, .num_sge = 2,
+		.imm_data = 0x01020304,
+		.wr.rdma = { .remote_addr = 0xabcdef0123456789, .rkey = 0x4242 },
+	};
+	const struct spray_sqe *s = sqe_at(w->qp, 0);
+	const struct spray_sge *g = (const void *)(s + 1);
+
+	to_rts(w->qp);
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), 0);
+	assert_int_equal(s->wr_id, wr.wr_id);
+	assert_int_equal(s->op, SPRAY_OP_WRITE_IMM);
+	assert_int_equal(s->flags, SPRAY_SQE_SIGNALED | SPRAY_SQE_SOLICITED | SPRAY_SQE_FENCE);
+	assert_int_equal(s->num_sge, 2);
+	assert_int_equal(s->imm, 0x01020304);
+	assert_int_equal(s->raddr, wr.wr.rdma.remote_addr);
+	assert_int_equal(s->rkey, 0x4242);
+	assert_int_equal(g[1].addr, 0x2000);
+	assert_int_equal(g[1].length, 20);
+	assert_int_equal(g[1].lkey, 2);
+
+	wr = (struct ibv_send_wr) {
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		.wr.atomic = { .remote_addr = 8, .compare_add = 11, .swap = 22, .rkey = 33 },
+	};
+	s = sqe_at(w->qp, 1);
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), 0);
+	assert_int_equal(s->op, SPRAY_OP_CAS);
+	assert_int_equal(s->flags, 0);
+	assert_int_equal(s->compare, 11);
+	assert_int_equal(s->swap_add, 22);
+	assert_int_equal(s->raddr, 8);
+	assert_int_equal(s->rkey, 33);
+
+	wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	s = sqe_at(w->qp, 2);
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), 0);
+	assert_int_equal(s->op, SPRAY_OP_FAA);
+	assert_int_equal(s->swap_add, 11);
+	assert_int_equal(s->compare, 0);
+}
+
+static void post_send__fields_ud(void **state)
+{
+	struct world *w = *state;
+	struct ibv_qp *ud = make_qp(w, IBV_QPT_UD, true);
+	const struct spray_sqe *s = sqe_at(ud, 0);
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = w->ah, .remote_qpn = 5, .remote_qkey = 6 },
+	};
+
+	to_rts(ud);
+	assert_int_equal(spray_post_send(ud, &wr, &bad), 0);
+	assert_int_equal(s->raddr, 77);
+	assert_int_equal(s->remote_qpn, 5);
+	assert_int_equal(s->rkey, 6);
+	assert_int_equal(s->flags, SPRAY_SQE_SIGNALED);
+	spray_destroy_qp(ud);
+}
+
+static void post_send__inline(void **state)
+{
+	struct world *w = *state;
+	char data[MAX_INLINE + 1];
+	struct ibv_sge sge[2] = {
+		{ (uintptr_t)data, 40, 0 },
+		{ (uintptr_t)data + 40, MAX_INLINE - 40, 0 },
+	};
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = sge, .num_sge = 2,
+	};
+	const struct spray_sqe *s = sqe_at(w->qp, 0);
+	int i;
+
+	for (i = 0; i < MAX_INLINE + 1; i++)
+		data[i] = i;
+	to_rts(w->qp);
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), 0);
+	assert_int_equal(s->flags, SPRAY_SQE_INLINE);
+	assert_int_equal(s->inline_len, MAX_INLINE);
+	assert_memory_equal(s + 1, data, MAX_INLINE);
+
+	sge[1].length++;
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), EINVAL);
+	sge[1].length = UINT32_MAX - 10;	/* a sum would wrap */
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), EINVAL);
+	wr.num_sge = 0;
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), 0);
+	assert_int_equal(sqe_at(w->qp, 1)->inline_len, 0);
+
+	assert_int_equal(post_op(w->qp, IBV_WR_RDMA_READ, IBV_SEND_INLINE), EINVAL);
+	assert_int_equal(post_op(w->qp, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_INLINE), EINVAL);
+}
+
+static void post_send__too_many_sges(void **state)
+{
+	struct world *w = *state;
+	struct ibv_sge sge[MAX_SGE + 1] = {};
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = MAX_SGE };
+
+	to_rts(w->qp);
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), 0);
+	wr.num_sge++;
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), EINVAL);
+	wr.num_sge = -1;
+	assert_int_equal(spray_post_send(w->qp, &wr, &bad), EINVAL);
+}
+
+static void post_recv__depth_is_what_was_granted(void **state)
+{
+	struct world *w = *state;
+	struct spray_qp *qp = to_spray_qp(w->qp);
+	int posted;
+
+	assert_int_equal(post_n_recvs(w->qp, 1, &posted), EINVAL);	/* RESET */
+	assert_int_equal(posted, 0);
+	modify(w->qp, IBV_QPS_INIT);
+	start_at(w->qp, w->recv_cq, UINT32_MAX);
+	assert_int_equal(post_n_recvs(w->qp, RQ_ENTRIES, &posted), ENOMEM);
+	assert_int_equal(posted, RQ_ENTRIES - 1);
+	assert_int_equal(qp->ctl->rq_prod, RQ_ENTRIES - 2);
+	assert_int_equal(doorbells(w), 0);
+}
+
+static void post_recv__wakes_a_sleeping_receiver(void **state)
+{
+	struct world *w = *state;
+	struct spray_qp *qp = to_spray_qp(w->qp);
+	int posted;
+
+	to_rts(w->qp);
+	assert_int_equal(post_n_recvs(w->qp, 1, &posted), 0);
+	assert_int_equal(doorbells(w), 0);
+	qp->ctl->rq_need_doorbell = 1;
+	assert_int_equal(post_n_recvs(w->qp, 1, &posted), 0);
+	assert_int_equal(doorbells(w), 1);
+	assert_int_equal(post_n_recvs(w->qp, 2, &posted), ENOMEM);	/* one of two */
+	assert_int_equal(doorbells(w), 2);
+	assert_int_equal(post_n_recvs(w->qp, 1, &posted), ENOMEM);
+	assert_int_equal(doorbells(w), 2);
+}
+
+/* ---- completions ---- */
+
+static void poll_cq__translates_across_the_wrap(void **state)
+{
+	struct world *w = *state;
+	struct spray_cq_ring *r = &to_spray_cq(w->send_cq)->ring;
+	struct ibv_wc wc[CQ_ENTRIES];
+	int i;
+
+	start_at(w->qp, w->send_cq, UINT32_MAX - 4);
+	assert_int_equal(spray_poll_cq(w->send_cq, 1, wc), 0);
+	for (i = 0; i < CQ_ENTRIES; i++)
+		kernel_complete(w->send_cq, 1000 + i, i);
+	r->entries[(UINT32_MAX - 4) % CQ_ENTRIES] = (struct spray_cqe) {
+		.wr_id = 0, .qpn = 1000, .src_qpn = 3, .byte_len = 4, .ex = 5, .vendor_err = 6,
+		.pkey_index = 7, .status = IBV_WC_RNR_RETRY_EXC_ERR, .opcode = SPRAY_WC_RECV_IMM,
+		.flags = SPRAY_WC_GRH | SPRAY_WC_WITH_IMM | SPRAY_WC_SOLICITED | SPRAY_WC_IPV6, .sl = 8,
+	};
+	assert_int_equal(spray_poll_cq(w->send_cq, 3, wc), 3);
+	assert_int_equal(wc[0].qp_num, 1000);
+	assert_int_equal(wc[0].src_qp, 3);
+	assert_int_equal(wc[0].byte_len, 4);
+	assert_int_equal(wc[0].imm_data, 5);
+	assert_int_equal(wc[0].vendor_err, 6);
+	assert_int_equal(wc[0].pkey_index, 7);
+	assert_int_equal(wc[0].status, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(wc[0].opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+	assert_int_equal(wc[0].wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+	assert_int_equal(wc[0].sl, 8);
+	assert_int_equal(r->ctl->cons, UINT32_MAX - 1);
+	assert_int_equal(spray_poll_cq(w->send_cq, CQ_ENTRIES, wc + 3), CQ_ENTRIES - 3);
+	for (i = 0; i < CQ_ENTRIES; i++)
+		assert_int_equal(wc[i].wr_id, i);
+	assert_int_equal(spray_poll_cq(w->send_cq, 1, wc), 0);
+}
+
+static void poll_cq__lost_entries_are_an_error_after_the_last(void **state)
+{
+	struct world *w = *state;
+	struct ibv_wc wc;
+
+	kernel_complete(w->send_cq, 1, 1);
+	to_spray_cq(w->send_cq)->ring.ctl->overflow = 1;
+	assert_int_equal(spray_poll_cq(w->send_cq, 1, &wc), 1);
+	assert_true(spray_poll_cq(w->send_cq, 1, &wc) < 0);
+}
+
+static void req_notify_cq__stronger_request_stays(void **state)
+{
+	struct world *w = *state;
+	struct spray_cq_ctl *ctl = to_spray_cq(w->send_cq)->ring.ctl;
+
+	spray_req_notify_cq(w->send_cq, 1);
+	assert_int_equal(ctl->armed, SPRAY_ARM_SOLICITED);
+	spray_req_notify_cq(w->send_cq, 0);
+	assert_int_equal(ctl->armed, SPRAY_ARM_ANY);
+	spray_req_notify_cq(w->send_cq, 1);
+	assert_int_equal(ctl->armed, SPRAY_ARM_ANY);
+}
+
+static void remove_qp__random_against_a_list(void **state)
+{
+	struct world *w = *state;
+	struct spray_cq_ring *r = &to_spray_cq(w->send_cq)->ring;
+	unsigned int seed = 1;
+	struct ibv_wc wc;
+	int round, i, n, kept;
+
+	for (round = 0; round < 20000; round++) {
+		uint64_t expect[CQ_ENTRIES];
+
+		start_at(w->qp, w->send_cq, UINT32_MAX - rand_r(&seed) % 40);
+		n = rand_r(&seed) % (CQ_ENTRIES + 1);
+		kept = 0;
+		for (i = 0; i < n; i++) {
+			uint32_t qpn = rand_r(&seed) % 3;
+
+			kernel_complete(w->send_cq, qpn, i);
+			if (qpn != 1)
+				expect[kept++] = i;
+		}
+		spray_cq_remove_qp(r, 1);
+		assert_int_equal(r->ctl->prod - r->ctl->cons, kept);
+		for (i = 0; i < kept; i++) {
+			assert_int_equal(spray_poll_cq(w->send_cq, 1, &wc), 1);
+			assert_int_equal(wc.wr_id, expect[i]);
+		}
+	}
+}
+
+static void modify_qp__reset_rewinds_and_removes(void **state)
+{
+	struct world *w = *state;
+	struct spray_qp *qp = to_spray_qp(w->qp);
+	uint32_t qpn = w->qp->qp_num;
+	struct ibv_wc wc[4];
+	int posted;
+
+	to_rts(w->qp);
+	post_op(w->qp, IBV_WR_SEND, 0);
+	post_n_recvs(w->qp, 3, &posted);
+	qp->ctl->sq_cons = 1;
+	kernel_complete(w->send_cq, qpn, 1);
+	kernel_complete(w->send_cq, 5, 2);
+	kernel_complete(w->recv_cq, 6, 3);
+	kernel_complete(w->recv_cq, qpn, 4);
+
+	fail_modify = EIO;
+	assert_int_equal(modify(w->qp, IBV_QPS_RESET), EIO);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);	/* still RTS */
+	assert_int_equal(qp->ctl->sq_prod, 2);
+	fail_modify = 0;
+
+	assert_int_equal(modify(w->qp, IBV_QPS_RESET), 0);
+	assert_int_equal(qp->ctl->sq_prod, 0);
+	assert_int_equal(qp->ctl->rq_prod, 0);
+	assert_int_equal(spray_poll_cq(w->send_cq, 4, wc), 1);
+	assert_int_equal(wc[0].wr_id, 2);
+	assert_int_equal(spray_poll_cq(w->recv_cq, 4, wc), 1);
+	assert_int_equal(wc[0].wr_id, 3);
+	to_rts(w->qp);
+	assert_int_equal(post_n_recvs(w->qp, 3, &posted), 0);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);
+	assert_int_equal(qp->ctl->sq_prod, 1);
+}
+
+static void destroy_qp__removes(void **state)
+{
+	struct world *w = *state;
+	struct ibv_qp *other = make_qp(w, IBV_QPT_RC, false);
+	struct ibv_wc wc[4];
+
+	kernel_complete(w->send_cq, other->qp_num, 1);
+	kernel_complete(w->send_cq, w->qp->qp_num, 2);
+	kernel_complete(w->recv_cq, other->qp_num, 3);
+	assert_int_equal(spray_destroy_qp(other), 0);
+	assert_int_equal(spray_poll_cq(w->send_cq, 4, wc), 1);
+	assert_int_equal(wc[0].wr_id, 2);
+	assert_int_equal(spray_poll_cq(w->recv_cq, 4, wc), 0);
+}
+
+/* ---- all at once ---- */
+
+enum { THREADS = 2, POSTS = 20000, VICTIM = 0xdead };
+
+struct race {
+	struct world *w;
+	uint64_t got[THREADS];	/* next wr_id of each poster */
+	uint32_t done;		/* posters' completions polled */
+	uint32_t ghosts;	/* completions of the victim put since it was told to die */
+	uint32_t victim_dead;	/* set by the kernel: nothing more from it */
+	uint32_t kill;		/* asked for by the killer */
+};
+
+static void *poster(void *arg)
+{
+	static int counter;
+	struct race *race = arg;
+	uint64_t me = __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED) % THREADS;
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND };
+	uint64_t i;
+
+	for (i = 0; i < POSTS;) {
+		wr.wr_id = me << 32 | i;
+		if (spray_post_send(race->w->qp, &wr, &bad))
+			sched_yield();
+		else
+			i++;
+	}
+	return NULL;
+}
+
+static bool all_done(struct race *race)
+{
+	return __atomic_load_n(&race->done, __ATOMIC_ACQUIRE) == THREADS * POSTS;
+}
+
+static bool cq_has_room(struct spray_cq_ring *r)
+{
+	return r->ctl->prod - spray_load_acquire(&r->ctl->cons) < CQ_ENTRIES;
+}
+
+/* Completes what is posted, in order, with completions of a dying QP in between. */
+static void *kernel(void *arg)
+{
+	struct race *race = arg;
+	struct spray_qp *qp = to_spray_qp(race->w->qp);
+	struct spray_cq_ring *r = &to_spray_cq(race->w->send_cq)->ring;
+	uint32_t cons = 0, n = 0;
+
+	while (!all_done(race)) {
+		if (!cq_has_room(r)) {
+			sched_yield();
+		} else if (__atomic_load_n(&race->kill, __ATOMIC_ACQUIRE)) {
+			__atomic_store_n(&race->kill, 0, __ATOMIC_RELAXED);
+			__atomic_store_n(&race->victim_dead, 1, __ATOMIC_RELEASE);
+		} else if (n++ % 3 == 0 && !__atomic_load_n(&race->victim_dead, __ATOMIC_ACQUIRE)) {
+			kernel_complete(race->w->send_cq, VICTIM, 0);
+		} else if (spray_load_acquire(&qp->ctl->sq_prod) != cons) {
+			uint64_t wr_id = sqe_at(race->w->qp, cons)->wr_id;
+
+			spray_store_release(&qp->ctl->sq_cons, ++cons);
+			kernel_complete(race->w->send_cq, race->w->qp->qp_num, wr_id);
+		} else {
+			sched_yield();
+		}
+	}
+	return NULL;
+}
+
+static void *poller(void *arg)
+{
+	struct race *race = arg;
+	struct ibv_wc wc[3];
+	int i, n;
+
+	while (!all_done(race)) {
+		n = spray_poll_cq(race->w->send_cq, 3, wc);
+		for (i = 0; i < n; i++) {
+			if (wc[i].qp_num == VICTIM)
+				continue;
+			/* one poller: order is seen as it was */
+			if (wc[i].wr_id == ((wc[i].wr_id >> 32) << 32 | race->got[wc[i].wr_id >> 32]))
+				race->got[wc[i].wr_id >> 32]++;
+			__atomic_fetch_add(&race->done, 1, __ATOMIC_RELEASE);
+		}
+		if (n <= 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* Kills the victim over and over: after removal, no completion of it may be left. */
+static void *killer(void *arg)
+{
+	struct race *race = arg;
+	struct spray_cq *cq = to_spray_cq(race->w->send_cq);
+	uint32_t i, prod;
+
+	while (!all_done(race)) {
+		__atomic_store_n(&race->kill, 1, __ATOMIC_RELEASE);
+		while (!__atomic_load_n(&race->victim_dead, __ATOMIC_ACQUIRE) && !all_done(race))
+			sched_yield();
+		pthread_spin_lock(&cq->lock);
+		spray_cq_remove_qp(&cq->ring, VICTIM);
+		prod = spray_load_acquire(&cq->ring.ctl->prod);
+		for (i = cq->ring.cons; i != prod; i++)
+			race->ghosts += spray_cq_entry(&cq->ring, i)->qpn == VICTIM;
+		pthread_spin_unlock(&cq->lock);
+		__atomic_store_n(&race->victim_dead, 0, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void threads__posting_polling_and_removing(void **state)
+{
+	struct race race = { .w = *state };
+	pthread_t t[THREADS + 3];
+	int i;
+
+	to_rts(race.w->qp);
+	pthread_create(&t[0], NULL, kernel, &race);
+	pthread_create(&t[1], NULL, poller, &race);
+	pthread_create(&t[2], NULL, killer, &race);
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&t[3 + i], NULL, poster, &race);
+	for (i = 0; i < THREADS + 3; i++)
+		pthread_join(t[i], NULL);
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(race.got[i], POSTS);
+	assert_int_equal(race.ghosts, 0);
+	assert_int_equal(doorbells(race.w), THREADS * POSTS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(post_send__each_state),
+		TEST(post_send__full_ring_names_first_refused),
+		TEST(post_send__bad_request_keeps_the_good_before_it),
+		TEST(post_send__which_operation_where),
+		TEST(post_send__fields_rc),
+		TEST(post_send__fields_ud),
+		TEST(post_send__inline),
+		TEST(post_send__too_many_sges),
+		TEST(post_recv__depth_is_what_was_granted),
+		TEST(post_recv__wakes_a_sleeping_receiver),
+		TEST(poll_cq__translates_across_the_wrap),
+		TEST(poll_cq__lost_entries_are_an_error_after_the_last),
+		TEST(req_notify_cq__stronger_request_stays),
+		TEST(remove_qp__random_against_a_list),
+		TEST(modify_qp__reset_rewinds_and_removes),
+		TEST(destroy_qp__removes),
+		TEST(threads__posting_polling_and_removing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
