@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "spray-cmd.h"
 #include "spray.h"
 
 /* POST_SEND without work requests: the kernel looks at both rings of the QP. */
