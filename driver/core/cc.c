@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Congestion window after NSCC (Network Signal based Congestion Control):
+ * queueing delay says how far to go, a mark only that something is wrong.
+ *
+ *   delay   queueing delay of the packets acknowledged; avg: smoothed, gain 1/8
+ *   target  max(base RTT, TARGET_US)
+ *
+ *                     no mark                              mark
+ *   delay < target    cwnd += max / 32 x (target - delay)  hold (the EV moves, path.c)
+ *                                      / target  per RTT
+ *   delay >= target   cwnd += a packet per RTT             cut
+ *   delay >= 2 target cut                                  cut
+ *
+ *   cut: once per RTT,  cwnd x= max(1 - 0.8 (avg - target) / avg, 0.5)
+ *
+ * The first increase is the same for every flow whatever its window, so windows
+ * become equal. Where nothing marks, the rule for 2 target is the one that
+ * holds the queue.
+ *
+ * Start: the window doubles per RTT while avg < target / 4 and nothing was
+ * marked and no burst was lost.
+ *
+ * Loss is not congestion by itself: paths lose packets at random, and a window
+ * that halves for it is what ruins RDMA on a lossy link. Per round trip
+ *   more than cwnd / 16 lost	no growth: a shallow queue overflows a little
+ *   more than cwnd / 4 lost	quick adapt: cwnd = bytes that arrived in the last RTT
+ *   everything (RTO)		cwnd = least, and start anew
+ */
+#include "cc.h"
+
+enum {
+	/*
+	 * Ends under an emulator or on busy virtual CPUs answer late by some
+	 * ms; a lower target would take that for a queue.
+	 */
+	TARGET_US	= 3000,
+	MIN_PACKETS	= 16,		/* one for each of 16 paths */
+	START_PACKETS	= 64,
+	GROWTH		= 32,		/* of the largest window per RTT, at most */
+	AVG_GAIN	= 8,
+};
+
+/**
+ * tp_cc_init() - window for a new packet space
+ * @packet_bytes: bytes of a full packet, headers included
+ * @max_packets: window that is never exceeded
+ */
+void tp_cc_init(struct tp_cc *c, u32 packet_bytes, u32 max_packets)
+{
+	memset(c, 0, sizeof(*c));
+	c->packet = packet_bytes;
+	c->min = packet_bytes * MIN_PACKETS;
+	c->max = packet_bytes * max_t(u32, max_packets, MIN_PACKETS);
+	c->cwnd = min_t(u32, packet_bytes * START_PACKETS, c->max);
+	c->slow_start = true;
+}
+
+static u32 target_us(u32 base_us)
+{
+	return max_t(u32, base_us, TARGET_US);
+}
+
+/* What a packet sent now will need, us. */
+static u32 round_us(const struct tp_cc *c, u32 base_us)
+{
+	return (base_us ? base_us : TARGET_US) + c->avg_delay_us;
+}
+
+static void roll_round(struct tp_cc *c, u32 base_us, u32 now_us)
+{
+	if (now_us - c->epoch_us < round_us(c, base_us))
+		return;
+	c->acked_prev = c->acked;
+	c->acked = 0;
+	c->lost = 0;
+	c->epoch_us = now_us;
+}
+
+static void average(struct tp_cc *c, u32 queue_us)
+{
+	if (queue_us > c->avg_delay_us)
+		c->avg_delay_us += (queue_us - c->avg_delay_us) / AVG_GAIN;
+	else
+		c->avg_delay_us -= (c->avg_delay_us - queue_us) / AVG_GAIN;
+}
+
+/* A cut shows its effect a round trip later; until then there is no second one. */
+static bool may_cut(const struct tp_cc *c, u32 base_us, u32 now_us)
+{
+	return !c->cut_valid || now_us - c->last_cut_us >= round_us(c, base_us);
+}
+
+static void set_cut(struct tp_cc *c, u32 cwnd, u32 now_us)
+{
+	c->cwnd = clamp_t(u32, cwnd, c->min, c->cwnd);
+	c->inc = 0;
+	c->slow_start = false;
+	c->cut_valid = true;
+	c->last_cut_us = now_us;
+}
+
+static void cut(struct tp_cc *c, u32 base_us, u32 now_us)
+{
+	u32 avg = c->avg_delay_us;
+	u32 target = target_us(base_us);
+	u32 less;
+
+	if (avg <= target || !may_cut(c, base_us, now_us))
+		return;
+	less = (u32)div_u64((u64)c->cwnd * 4 * (avg - target), avg) / 5;
+	set_cut(c, c->cwnd - min_t(u32, less, c->cwnd / 2), now_us);
+}
+
+/* @per_rtt: increase if a whole window is acknowledged, bytes */
+static void grow(struct tp_cc *c, u32 bytes, u32 per_rtt)
+{
+	u32 step;
+
+	c->inc += (u64)bytes * per_rtt;
+	step = (u32)min_t(u64, div_u64(c->inc, c->cwnd), c->max - c->cwnd);
+	c->inc -= (u64)step * c->cwnd;
+	c->cwnd += step;
+	if (c->cwnd == c->max)
+		c->inc = 0;
+}
+
+static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us)
+{
+	u32 target = target_us(base_us);
+
+	if (c->avg_delay_us >= target / 4)
+		c->slow_start = false;
+	if (c->slow_start)
+		c->cwnd += min_t(u32, bytes, c->max - c->cwnd);
+	else if (queue_us < target)
+		grow(c, bytes, (u32)div_u64((u64)(c->max / GROWTH) * (target - queue_us), target));
+	else
+		grow(c, bytes, c->packet);
+}
+
+static bool is_lossy(const struct tp_cc *c)
+{
+	return c->lost > c->cwnd / 16;
+}
+
+void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us, bool ce, bool limited,
+	       u32 now_us)
+{
+	u32 target = target_us(base_us);
+
+	roll_round(c, base_us, now_us);
+	c->acked += bytes;
+	average(c, queue_us);
+	if (ce)
+		c->slow_start = false;
+	if (queue_us >= (ce ? target : 2 * target))
+		cut(c, base_us, now_us);
+	else if (!ce && limited && !is_lossy(c))
+		increase(c, bytes, queue_us, base_us);
+}
+
+void tp_cc_lost(struct tp_cc *c, u32 bytes, bool rto, u32 base_us, u32 now_us)
+{
+	roll_round(c, base_us, now_us);
+	c->lost += bytes;
+	if (rto) {
+		set_cut(c, c->min, now_us);
+		c->slow_start = true;
+		return;
+	}
+	if (c->lost > c->cwnd / 4 && may_cut(c, base_us, now_us))
+		set_cut(c, max_t(u32, c->acked, c->acked_prev), now_us);
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Paths to one destination. See path.h for states and for why there is no lock.
+ *
+ * Delay. queue = rtt - base. An RTT that was seen long ago says nothing about
+ * now, and the worst path is hardly ever drawn; so when two paths are compared,
+ * a queue counts half for every AGE_US since the last sample, and a path once
+ * found slow gets another chance.
+ *
+ * Base. The least RTT seen is the path's own delay, until its route changes.
+ * Falling is easy. Rising is not: a standing queue of our own must not pass
+ * for distance, else the window would follow its own queue upwards. Per path
+ * we keep the least RTT of each BASE_WINDOW_US, and at its end
+ *   excess = least of the window - base
+ *   excess > BASE_JUMP_US    not ours: the window (cc.c) never lets that much
+ *                            stand. Another route: base += excess
+ *   otherwise                base += excess / 8, i.e. 3 ms of standing queue
+ *                            creep by 0.4 ms in 10 s, a flow's pause undoes it
+ * After IDLE_US without any sample nothing of ours can stand in the queue: the
+ * next sample is the base.
+ *
+ * Withdrawal. Two losses without an acknowledgement in between make a path BAD
+ * as long as MIN_ACTIVE others remain. If everything is lost the fault is not
+ * the paths'. Where all are withdrawn but those few and one answers again, the
+ * outage was common to them: all are probed at once.
+ *
+ * Units: microseconds.
+ */
+#include "path.h"
+#include "seq.h"
+
+enum {
+	FIRST_PORT	= 49152,	/* IANA's dynamic range: 14 bits of entropy */
+	PORT_MASK	= 0x3fff,
+	AGE_US		= 20000,
+	NOISE_US	= 50,		/* queues that differ by less are equal */
+	BASE_WINDOW_US	= 10000000,
+	BASE_JUMP_US	= 12000,
+	IDLE_US		= 1000000,
+	PATIENCE_US	= 20000,	/* of a path that has never answered */
+	MARGIN_US	= 1000,		/* timers, interrupts, batching of answers */
+	SKIP_MIN_US	= 100,
+	SKIP_MAX_US	= 100000,
+	PROBE_FIRST_US	= 100000,
+	PROBE_MAX_US	= 8000000,
+	PROBE_DOUBLINGS	= 7,		/* from 100 ms past 8 s */
+	LOSSES_BAD	= 2,
+	DRAWS		= 4,
+};
+
+static u64 mix(u64 *state)		/* splitmix64 */
+{
+	u64 z = *state += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return z ^ z >> 31;
+}
+
+static bool port_taken(const struct tp_paths *g, u32 n, u32 entropy)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if ((u16)g->p[i].entropy == (u16)entropy)
+			return true;
+	return false;
+}
+
+/* Flow label at random, ports all different: IPv4 has nothing but the port. */
+void tp_paths_init(struct tp_paths *g, u32 n, u64 seed)
+{
+	u32 i, entropy;
+	u64 r;
+
+	memset(g, 0, sizeof(*g));
+	g->n = clamp_t(u32, n, 1, TP_PATHS);
+	for (i = 0; i < g->n; i++) {
+		do {
+			r = mix(&seed);
+			entropy = (u32)(r >> 32) << 16 | (FIRST_PORT + ((u32)r & PORT_MASK));
+		} while (port_taken(g, i, entropy));
+		g->p[i].entropy = entropy;
+	}
+}
+
+static bool is_usable(const struct tp_path *p)
+{
+	u8 state = READ_ONCE(p->state);
+
+	return state == TP_PATH_GOOD || state == TP_PATH_SKIP;
+}
+
+/* Is the moment @until still ahead, given that it was set at most @most ahead? */
+static bool is_ahead(u32 until, u32 now_us, u32 most)
+{
+	return until - now_us - 1 < most;
+}
+
+static bool is_skipped(const struct tp_path *p, u32 now_us)
+{
+	return READ_ONCE(p->state) == TP_PATH_SKIP &&
+	       is_ahead(READ_ONCE(p->until_us), now_us, SKIP_MAX_US);
+}
+
+static u32 count(const struct tp_paths *g, enum tp_path_state state)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < g->n; i++)
+		n += READ_ONCE(g->p[i].state) == state;
+	return n;
+}
+
+static u32 count_usable(const struct tp_paths *g)
+{
+	return count(g, TP_PATH_GOOD) + count(g, TP_PATH_SKIP);
+}
+
+/* Counted anew at each change: an update that two QPs lost must not stay lost. */
+static void set_state(struct tp_paths *g, struct tp_path *p, enum tp_path_state state)
+{
+	WRITE_ONCE(p->state, (u8)state);
+	WRITE_ONCE(g->bad, count(g, TP_PATH_BAD));
+}
+
+static u32 next_random(u32 *rng)	/* xorshift32 */
+{
+	u32 x = *rng ? *rng : 0x9e3779b9;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	*rng = x;
+	return x;
+}
+
+static u8 random_path(const struct tp_paths *g, u32 *rng)
+{
+	return (u8)((u64)next_random(rng) * g->n >> 32);
+}
+
+/*
+ * A random path that may be used now. If luck fails, the next one that may; if
+ * all are marked, a marked one; if there is no other, the one to avoid; if
+ * everything is withdrawn, whatever was drawn.
+ */
+static u8 draw(const struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us)
+{
+	u8 ev = 0, marked = TP_NO_PATH, tries;
+	u32 i;
+
+	for (tries = 0; tries < DRAWS; tries++) {
+		ev = random_path(g, rng);
+		if (ev != avoid && is_usable(&g->p[ev]) && !is_skipped(&g->p[ev], now_us))
+			return ev;
+	}
+	for (i = 0; i < g->n; i++) {
+		u8 e = (u8)((ev + i) % g->n);
+
+		if (e == avoid || !is_usable(&g->p[e]))
+			continue;
+		if (!is_skipped(&g->p[e], now_us))
+			return e;
+		if (marked == TP_NO_PATH)
+			marked = e;
+	}
+	if (marked != TP_NO_PATH)
+		return marked;
+	return avoid < g->n && is_usable(&g->p[avoid]) ? avoid : ev;
+}
+
+static u32 aged_queue_us(const struct tp_paths *g, u8 ev, u32 now_us)
+{
+	u32 age = (now_us - READ_ONCE(g->p[ev].seen_us)) / AGE_US;
+
+	return age < 32 ? tp_path_queue_us(g, ev) >> age : 0;
+}
+
+static bool is_suspect(const struct tp_paths *g, u8 ev)
+{
+	return READ_ONCE(g->p[ev].losses) >= LOSSES_BAD;
+}
+
+u8 tp_path_pick(struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us)
+{
+	u8 a = draw(g, rng, avoid, now_us);
+	u8 b = draw(g, rng, avoid, now_us);
+
+	/* Kept in use only because too few are left: the other one, if it is better. */
+	if (is_suspect(g, a) != is_suspect(g, b))
+		return is_suspect(g, a) ? b : a;
+	return aged_queue_us(g, a, now_us) > aged_queue_us(g, b, now_us) + NOISE_US ? b : a;
+}
+
+static void update_group_base(struct tp_paths *g)
+{
+	u32 i, base, least = 0;
+
+	for (i = 0; i < g->n; i++) {
+		base = READ_ONCE(g->p[i].base_us);
+		if (base && (!least || base < least))
+			least = base;
+	}
+	WRITE_ONCE(g->base_us, least);
+}
+
+static void set_base(struct tp_paths *g, struct tp_path *p, u32 base_us)
+{
+	WRITE_ONCE(p->base_us, base_us);
+	update_group_base(g);
+}
+
+static void start_window(struct tp_path *p, u32 rtt_us, u32 now_us)
+{
+	WRITE_ONCE(p->least_us, rtt_us);
+	WRITE_ONCE(p->window_us, now_us);
+}
+
+/* The base: see the head of the file. */
+static void sample_base(struct tp_paths *g, struct tp_path *p, u32 rtt_us, u32 now_us)
+{
+	u32 base = READ_ONCE(p->base_us);
+	u32 least = min_t(u32, READ_ONCE(p->least_us), rtt_us);
+	u32 excess;
+
+	if (!base || rtt_us < base || now_us - READ_ONCE(p->seen_us) > IDLE_US) {
+		set_base(g, p, rtt_us);
+		start_window(p, rtt_us, now_us);
+		return;
+	}
+	if (now_us - READ_ONCE(p->window_us) < BASE_WINDOW_US) {
+		WRITE_ONCE(p->least_us, least);
+		return;
+	}
+	excess = least > base ? least - base : 0;
+	set_base(g, p, base + (excess > BASE_JUMP_US ? excess : excess / 8));
+	start_window(p, rtt_us, now_us);
+}
+
+static void sample_rtt(struct tp_path *p, u32 rtt_us)
+{
+	u32 rtt = READ_ONCE(p->rtt_us);
+	u32 var = READ_ONCE(p->var_us);
+	u32 off = rtt > rtt_us ? rtt - rtt_us : rtt_us - rtt;
+
+	if (!rtt) {
+		WRITE_ONCE(p->var_us, rtt_us / 2);
+		WRITE_ONCE(p->rtt_us, rtt_us);
+		return;
+	}
+	WRITE_ONCE(p->var_us, var - var / 4 + off / 4);
+	WRITE_ONCE(p->rtt_us, rtt - rtt / 2 + rtt_us / 2);
+}
+
+/* Marked: use others for about a round trip, so that the queue there can drain. */
+static void skip(struct tp_path *p, u32 now_us)
+{
+	u32 us = clamp_t(u32, READ_ONCE(p->rtt_us), SKIP_MIN_US, SKIP_MAX_US);
+
+	WRITE_ONCE(p->until_us, now_us + us);
+	WRITE_ONCE(p->state, TP_PATH_SKIP);
+}
+
+void tp_path_acked(struct tp_paths *g, u8 ev, u32 rtt_us, bool ce, u32 now_us)
+{
+	struct tp_path *p = &g->p[ev];
+
+	if (rtt_us) {
+		sample_base(g, p, rtt_us, now_us);
+		sample_rtt(p, rtt_us);
+		WRITE_ONCE(p->seen_us, now_us);
+	}
+	if (READ_ONCE(p->losses))
+		WRITE_ONCE(p->losses, 0);
+	if (!is_usable(p))
+		return;		/* an answer to what was sent before it died is no proof of life */
+	if (ce)
+		skip(p, now_us);
+	else if (READ_ONCE(p->state) == TP_PATH_SKIP && !is_skipped(p, now_us))
+		WRITE_ONCE(p->state, TP_PATH_GOOD);
+}
+
+void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us)
+{
+	struct tp_path *p = &g->p[ev];
+	u8 losses = READ_ONCE(p->losses);
+
+	if (losses < LOSSES_BAD)
+		WRITE_ONCE(p->losses, ++losses);
+	if (losses < LOSSES_BAD || !is_usable(p) || count_usable(g) <= TP_PATHS_MIN_ACTIVE)
+		return;
+	WRITE_ONCE(p->backoff, 0);
+	WRITE_ONCE(p->until_us, now_us + PROBE_FIRST_US);
+	set_state(g, p, TP_PATH_BAD);
+}
+
+static u32 probe_interval_us(u8 backoff)
+{
+	return min_t(u32, (u32)PROBE_FIRST_US << min_t(u8, backoff, PROBE_DOUBLINGS), PROBE_MAX_US);
+}
+
+u8 tp_path_probe_due(struct tp_paths *g, u32 now_us)
+{
+	struct tp_path *p;
+	u32 i;
+
+	if (!READ_ONCE(g->bad))
+		return TP_NO_PATH;
+	for (i = 0; i < g->n; i++) {
+		p = &g->p[i];
+		if (READ_ONCE(p->state) != TP_PATH_BAD ||
+		    is_ahead(READ_ONCE(p->until_us), now_us, PROBE_MAX_US))
+			continue;
+		if (p->backoff < PROBE_DOUBLINGS)
+			WRITE_ONCE(p->backoff, p->backoff + 1);
+		WRITE_ONCE(p->until_us, now_us + probe_interval_us(p->backoff));
+		return (u8)i;
+	}
+	return TP_NO_PATH;
+}
+
+/* All BAD paths are due at @since, a moment that is past. */
+static void probe_all(struct tp_paths *g, u32 since)
+{
+	u32 i;
+
+	for (i = 0; i < g->n; i++) {
+		if (READ_ONCE(g->p[i].state) != TP_PATH_BAD)
+			continue;
+		WRITE_ONCE(g->p[i].backoff, 0);
+		WRITE_ONCE(g->p[i].until_us, since);
+	}
+}
+
+static void revive(struct tp_paths *g, struct tp_path *p)
+{
+	bool outage = count_usable(g) <= TP_PATHS_MIN_ACTIVE;
+	u32 probed_us = p->until_us - probe_interval_us(p->backoff);
+
+	WRITE_ONCE(p->losses, 0);
+	if (READ_ONCE(p->state) != TP_PATH_BAD)
+		return;
+	set_state(g, p, TP_PATH_GOOD);
+	if (outage)
+		probe_all(g, probed_us);
+}
+
+void tp_path_revived(struct tp_paths *g, u32 entropy)
+{
+	u32 i;
+
+	for (i = 0; i < g->n; i++)
+		if (g->p[i].entropy == entropy)
+			revive(g, &g->p[i]);
+}
+
+u32 tp_path_queue_us(const struct tp_paths *g, u8 ev)
+{
+	u32 rtt = READ_ONCE(g->p[ev].rtt_us);
+	u32 base = READ_ONCE(g->p[ev].base_us);
+
+	return rtt > base ? rtt - base : 0;
+}
+
+static u32 known_patience_us(const struct tp_path *p)
+{
+	u32 rtt = READ_ONCE(p->rtt_us);
+
+	return rtt + 4 * READ_ONCE(p->var_us) + max_t(u32, rtt / 4, MARGIN_US);
+}
+
+/* A path that never answered may be the slowest of all: twice what the slowest known one gets. */
+u32 tp_path_patience_us(const struct tp_paths *g, u8 ev)
+{
+	u32 i, worst = PATIENCE_US;
+
+	if (READ_ONCE(g->p[ev].rtt_us))
+		return known_patience_us(&g->p[ev]);
+	for (i = 0; i < g->n; i++)
+		if (READ_ONCE(g->p[i].rtt_us))
+			worst = max_t(u32, worst, 2 * known_patience_us(&g->p[i]));
+	return worst;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Paths to one destination: a set of entropy values (EVs), each of which
+ * fabrics hash to some path. What is known of a path (delay, losses, marks) is
+ * shared by all QPs that go there.
+ *
+ * No lock: every field is a hint in one machine word, read and written with
+ * READ_ONCE/WRITE_ONCE. QPs may lose each other's updates; no decision needs
+ * more than "recent and roughly right".
+ *
+ * Choice: of two EVs drawn pseudo-randomly (per QP) among the usable ones,
+ * the one with less queueing delay (recent RTT - its least RTT). Hashing is
+ * uneven; feedback is what fills all spines alike ("power of two choices").
+ *
+ * States: GOOD; SKIP (marked: bypassed until skip_until); BAD (two losses
+ * without a clean ack in between: withdrawn until a probe on it is answered;
+ * probed with back-off); DENIED (administrator).
+ */
+#ifndef TP_PATH_H
+#define TP_PATH_H
+
+#include "env.h"
+
+enum {
+	TP_PATHS	= 64,		/* per destination; EV index fits a byte */
+	TP_PATHS_MIN_ACTIVE = 4,	/* never fewer usable paths than this, whatever was lost */
+	TP_NO_PATH	= 0xff,
+};
+
+enum tp_path_state { TP_PATH_GOOD, TP_PATH_SKIP, TP_PATH_BAD, TP_PATH_DENIED };
+
+struct tp_path {
+	u32 entropy;	/* high 16 flow label, low 16 UDP source port 49152..65535 */
+	u32 base_us;	/* least RTT seen, 0 = none yet */
+	u32 rtt_us;	/* recent RTT (gain 1/2) */
+	u32 var_us;	/* mean deviation (gain 1/4) */
+	u32 until_us;	/* SKIP: end of it; BAD: time of the next probe */
+	u8 state;
+	u8 losses;	/* since the last clean ack */
+	u8 backoff;	/* BAD: doublings of the probe interval */
+	u8 reserved;
+	u32 seen_us;	/* time of the last RTT sample */
+	u32 least_us;	/* least RTT since window_us; see path.c on how base_us rises */
+	u32 window_us;
+};
+
+struct tp_paths {
+	u32 n;			/* paths in use, <= TP_PATHS */
+	u32 bad;		/* how many are BAD */
+	u32 base_us;		/* least RTT over all paths, 0 = none yet */
+	struct tp_path p[TP_PATHS];
+};
+
+/* @seed makes the EVs of this group; the same seed gives the same EVs. */
+void tp_paths_init(struct tp_paths *g, u32 n, u64 seed);
+
+/**
+ * tp_path_pick() - choose a path for a burst
+ * @rng: the QP's pseudo-random state, advanced
+ * @avoid: EV index not to use again (of a lost packet), or TP_NO_PATH
+ * @now_us: time, us, wraps
+ * Return: EV index.
+ */
+u8 tp_path_pick(struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us);
+
+/* A packet on @ev was acknowledged; @rtt_us 0 if no sample may be taken; @ce: it was marked. */
+void tp_path_acked(struct tp_paths *g, u8 ev, u32 rtt_us, bool ce, u32 now_us);
+
+/* A burst (or part of one) on @ev was lost; call once per burst. */
+void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us);
+
+/* Next BAD path whose probe is due, or TP_NO_PATH; marks it as probed (back-off doubles, <= 8 s). */
+u8 tp_path_probe_due(struct tp_paths *g, u32 now_us);
+
+/* A probe on the path with this entropy was answered: GOOD again. */
+void tp_path_revived(struct tp_paths *g, u32 entropy);
+
+/* Queueing delay now: recent RTT - least RTT of that path, us. */
+u32 tp_path_queue_us(const struct tp_paths *g, u8 ev);
+
+/* After this long without an answer a packet on @ev counts as silent, us (RACK's window, per path). */
+u32 tp_path_patience_us(const struct tp_paths *g, u8 ev);
+
+#endif
