@@ -44,34 +44,20 @@ _seq() { seq "$FABRIC_SPINES"; }
 onA() { if [ "$FABRIC_HOSTS" = init ]; then "$@"; else ip netns exec hostA "$@"; fi; }
 onB() { if [ "$FABRIC_HOSTS" = init ]; then "$@"; else ip netns exec hostB "$@"; fi; }
 
-_netns() { # NAME
-	ip netns add "$1"
-	ip -n "$1" link set lo up
-	ip netns exec "$1" sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.all.accept_dad=0 \
-		net.ipv6.conf.default.router_solicitations=0 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+# Starting a program costs an emulated guest some 50 ms, so this works in batches: one run of ip per
+# namespace, settings written by the shell itself.
+_settings() { # NS ("" is the present one) SYSCTL=VALUE...
+	local ns=$1 w='cd /proc/sys/net || exit' v; shift
+	for v in "$@"; do w="$w; echo ${v#*=} >${v%=*}"; done
+	if [ -n "$ns" ]; then ip netns exec "$ns" sh -c "$w"; else (eval "$w"); fi
 }
+_plain="ipv6/conf/all/accept_dad=0 ipv6/conf/default/accept_dad=0 ipv6/conf/default/router_solicitations=0
+	ipv4/conf/all/rp_filter=0 ipv4/conf/default/rp_filter=0"
+_router="ipv4/ip_forward=1 ipv6/conf/all/forwarding=1 ipv4/fib_multipath_hash_policy=1 ipv6/fib_multipath_hash_policy=1"
+_one="$_plain ipv4/conf/default/accept_local=1 ipv4/conf/all/accept_local=1 ipv4/conf/all/arp_ignore=1 ipv4/conf/all/arp_announce=2"
 
-_router() { # NAME
-	_netns "$1"
-	ip netns exec "$1" sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
-		net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1
-}
-
-# _wire NS1 DEV1 NS2 DEV2: a veth between two namespaces ("" is the present one)
-_wire() {
-	ip link add "_w1" mtu "$FABRIC_MTU" type veth peer name "_w2" mtu "$FABRIC_MTU"
-	_plug _w1 "$1" "$2"
-	_plug _w2 "$3" "$4"
-}
-_plug() { # TEMPORARY NS NAME
-	if [ -n "$2" ]; then
-		ip link set "$1" netns "$2"
-		ip -n "$2" link set "$1" name "$3"
-		ip -n "$2" link set "$3" up
-	else
-		ip link set "$1" name "$3"
-		ip link set "$3" up
-	fi
+_wire() { # NS1 DEV1 NS2 DEV2 ("" is the present one): a line for ip -batch
+	echo "link add name $2 ${1:+netns $1} mtu $FABRIC_MTU type veth peer name $4 ${3:+netns $3} mtu $FABRIC_MTU"
 }
 
 _ip() { # NS ARGS...: ip in a namespace, "" is the present one
@@ -82,48 +68,50 @@ _ip() { # NS ARGS...: ip in a namespace, "" is the present one
 _hosts() { # create the two hosts' namespaces; sets _hA, _hB
 	if [ "$FABRIC_HOSTS" = init ]; then
 		_hA='' _hB=''
-		sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.all.accept_dad=0 \
-			net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 \
-			net.ipv4.conf.default.accept_local=1 net.ipv4.conf.all.accept_local=1 \
-			net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+		# shellcheck disable=SC2086
+		_settings '' $_one
 	else
 		_hA=hostA _hB=hostB
-		_netns hostA; _netns hostB
+		printf '%s\n' "netns add hostA" "netns add hostB" | ip -batch -
+		# shellcheck disable=SC2086
+		{ _settings hostA $_plain; _settings hostB $_plain; }
 	fi
 }
 
-_host_addr() { # NS DEV V4 V6 GW4 GW6 (or "" for an on-link peer)
-	_ip "$1" addr add "$3" dev "$2"
-	_ip "$1" addr add "$4" dev "$2" nodad
-	[ "$FABRIC_HOSTS" != init ] || return 0
-	[ -z "$5" ] || { _ip "$1" route add default via "$5"; _ip "$1" -6 route add default via "$6"; }
+_host_addr() { # NS DEV V4 V6 GW4 GW6 PEER4 PEER6 (GW "" for an on-link peer)
+	{
+		echo "link set lo up"
+		echo "link set $2 up"
+		echo "addr add $3 dev $2"
+		echo "addr add $4 dev $2 nodad"
+		if [ "$FABRIC_HOSTS" != init ]; then
+			echo "route add $7 ${5:+via $5} dev $2"
+			[ "$8" = default ] && echo "route add ::/0 via $6 dev $2" || echo "route add $8 dev $2"
+		fi
+	} | _ip "$1" -batch -
 }
 
 # Both ends in one namespace: what A sends to B must leave by vA, though B's address is local.
 # Table local steps behind the rules that know better; only own packets (iif lo) are concerned.
 _policy() { # GWA4 GWA6 GWB4 GWB6 ("" = on link)
-	local f
-	for f in -4 -6; do
-		ip $f rule add pref 1000 lookup local
-		ip $f rule del pref 0 2>/dev/null || :
-	done
-	_policy_one vA $A4 $A6 $B4 $B6 101 "$1" "$2"
-	_policy_one vB $B4 $B6 $A4 $A6 102 "$3" "$4"
+	_policy_rules vA $A4 $B4 101 "$1" vB $B4 $A4 102 "$3" | ip -4 -batch -
+	_policy_rules vA $A6 $B6 101 "$2" vB $B6 $A6 102 "$4" | ip -6 -batch -
 }
-_policy_one() { # DEV OWN4 OWN6 PEER4 PEER6 TABLE GW4 GW6
-	ip -4 route add "$4" ${7:+via "$7"} dev "$1" table "$6"
-	ip -6 route add "$5" ${8:+via "$8"} dev "$1" table "$6"
-	ip -4 rule add pref "$6" oif "$1" to "$4" lookup "$6"
-	ip -6 rule add pref "$6" oif "$1" to "$5" lookup "$6"
-	ip -4 rule add pref "$6" iif lo from "$2" to "$4" lookup "$6"
-	ip -6 rule add pref "$6" iif lo from "$3" to "$5" lookup "$6"
+_policy_rules() { # twice: DEV OWN PEER TABLE GATEWAY
+	echo "rule add pref 1000 lookup local"
+	echo "rule del pref 0"
+	while [ $# -ge 5 ]; do
+		echo "route add $3 ${5:+via $5} dev $1 table $4"
+		echo "rule add pref $4 oif $1 to $3 lookup $4"
+		echo "rule add pref $4 iif lo from $2 to $3 lookup $4"
+		shift 5
+	done
 }
 _policy_gone() {
-	local f t
+	local f
 	for f in -4 -6; do
-		for t in 101 102; do while ip $f rule del pref $t 2>/dev/null; do :; done; ip $f route flush table $t 2>/dev/null; done
-		ip $f rule add pref 0 lookup local 2>/dev/null || :
-		ip $f rule del pref 1000 2>/dev/null || :
+		printf '%s\n' "rule add pref 0 lookup local" "rule del pref 1000" "rule del pref 101" "rule del pref 101" \
+			"rule del pref 102" "rule del pref 102" | ip $f -force -batch - >/dev/null 2>&1 || :
 	done
 }
 
@@ -132,31 +120,41 @@ _offload() { # DEV of host A or B by its runner
 }
 
 fabric_up() { # [PROFILE]
-	local i
+	local i s
 	_hosts
-	_router leafA; _router leafB
-	_wire "$_hA" vA leafA host
-	_wire "$_hB" vB leafB host
-	ip -n leafA addr add 10.1.0.1/24 dev host; ip -n leafA addr add fd01::1/64 dev host nodad
-	ip -n leafB addr add 10.2.0.1/24 dev host; ip -n leafB addr add fd02::1/64 dev host nodad
-	_host_addr "$_hA" vA $A4/24 $A6/64 10.1.0.1 fd01::1
-	_host_addr "$_hB" vB $B4/24 $B6/64 10.2.0.1 fd02::1
-	local a4=() b4=() a6=() b6=()
-	for i in $(_seq); do
-		_router "spine$i"
-		_wire leafA "s$i" "spine$i" la
-		_wire leafB "s$i" "spine$i" lb
-		ip -n leafA addr add "10.11.$i.1/30" dev "s$i"; ip -n "spine$i" addr add "10.11.$i.2/30" dev la
-		ip -n leafB addr add "10.12.$i.1/30" dev "s$i"; ip -n "spine$i" addr add "10.12.$i.2/30" dev lb
-		ip -n leafA addr add "fd11:$i::1/64" dev "s$i" nodad; ip -n "spine$i" addr add "fd11:$i::2/64" dev la nodad
-		ip -n leafB addr add "fd12:$i::1/64" dev "s$i" nodad; ip -n "spine$i" addr add "fd12:$i::2/64" dev lb nodad
-		ip -n "spine$i" route add 10.1.0.0/24 via "10.11.$i.1"; ip -n "spine$i" -6 route add fd01::/64 via "fd11:$i::1"
-		ip -n "spine$i" route add 10.2.0.0/24 via "10.12.$i.1"; ip -n "spine$i" -6 route add fd02::/64 via "fd12:$i::1"
-		a4+=(nexthop via "10.11.$i.2" dev "s$i"); b4+=(nexthop via "10.12.$i.2" dev "s$i")
-		a6+=(nexthop via "fd11:$i::2" dev "s$i"); b6+=(nexthop via "fd12:$i::2" dev "s$i")
+	{
+		echo "netns add leafA"; echo "netns add leafB"
+		for i in $(_seq); do echo "netns add spine$i"; done
+	} | ip -batch -
+	{
+		_wire "$_hA" vA leafA host
+		_wire "$_hB" vB leafB host
+		for i in $(_seq); do
+			_wire leafA "s$i" "spine$i" la
+			_wire leafB "s$i" "spine$i" lb
+		done
+	} | ip -batch -
+	for i in leafA leafB $(_seq | sed s/^/spine/); do
+		# shellcheck disable=SC2086
+		_settings "$i" $_plain $_router
 	done
-	ip -n leafA route add 10.2.0.0/24 "${a4[@]}"; ip -n leafA -6 route add fd02::/64 "${a6[@]}"
-	ip -n leafB route add 10.1.0.0/24 "${b4[@]}"; ip -n leafB -6 route add fd01::/64 "${b6[@]}"
+	_host_addr "$_hA" vA $A4/24 $A6/64 10.1.0.1 fd01::1 default default
+	_host_addr "$_hB" vB $B4/24 $B6/64 10.2.0.1 fd02::1 default default
+	_leaf leafA 1 2 11; _leaf leafB 2 1 12
+	for i in $(_seq); do
+		{
+			echo "link set lo up"
+			for s in "la 1 11" "lb 2 12"; do
+				# shellcheck disable=SC2086
+				set -- $s
+				echo "link set $1 up"
+				echo "addr add 10.$3.$i.2/30 dev $1"
+				echo "addr add fd$3:$i::2/64 dev $1 nodad"
+				echo "route add 10.$2.0.0/24 via 10.$3.$i.1"
+				echo "route add fd0$2::/64 via fd$3:$i::1"
+			done
+		} | ip -n "spine$i" -batch -
+	done
 	[ "$FABRIC_HOSTS" != init ] || _policy 10.1.0.1 fd01::1 10.2.0.1 fd02::1
 	_offload onA vA; _offload onB vB
 	_fabric=spines
@@ -164,17 +162,31 @@ fabric_up() { # [PROFILE]
 	_fabric_settle
 }
 
+_leaf() { # NS OWN PEER UPLINKS: the numbers in 10.OWN.0.0, 10.UPLINKS.i.0
+	local i n4='' n6=''
+	{
+		echo "link set lo up"
+		echo "link set host up"
+		echo "addr add 10.$2.0.1/24 dev host"
+		echo "addr add fd0$2::1/64 dev host nodad"
+		for i in $(_seq); do
+			echo "link set s$i up"
+			echo "addr add 10.$4.$i.1/30 dev s$i"
+			echo "addr add fd$4:$i::1/64 dev s$i nodad"
+			n4="$n4 nexthop via 10.$4.$i.2 dev s$i"
+			n6="$n6 nexthop via fd$4:$i::2 dev s$i"
+		done
+		echo "route add 10.$3.0.0/24$n4"
+		echo "route add fd0$3::/64$n6"
+	} | ip -n "$1" -batch -
+}
+
 fabric_direct() {
 	_hosts
-	_wire "$_hA" vA "$_hB" vB
-	_host_addr "$_hA" vA $A4/24 $A6/64 '' ''
-	_host_addr "$_hB" vB $B4/24 $B6/64 '' ''
-	if [ "$FABRIC_HOSTS" = init ]; then
-		_policy '' '' '' ''
-	else
-		ip -n hostA route add $B4 dev vA; ip -n hostA -6 route add $B6 dev vA
-		ip -n hostB route add $A4 dev vB; ip -n hostB -6 route add $A6 dev vB
-	fi
+	_wire "$_hA" vA "$_hB" vB | ip -batch -
+	_host_addr "$_hA" vA $A4/24 $A6/64 '' '' $B4 $B6
+	_host_addr "$_hB" vB $B4/24 $B6/64 '' '' $A4 $A6
+	[ "$FABRIC_HOSTS" != init ] || _policy '' '' '' ''
 	_offload onA vA; _offload onB vB
 	_fabric=direct
 	_fabric_settle
@@ -225,9 +237,8 @@ fabric_down() {
 #   mixed     loss 1, dup 1, reorder 10, delays 0.2, 1, 3, 9 ms
 #   shallow   rate, with a queue of 32 packets
 fabric_profile() { # NAME [netem options appended]
-	local name=$1 i base spine_ms n; shift
+	local name=$1 i base spine_ms n tcs=; shift
 	_profile="$name $*"
-	[ "$_fabric" = spines ] || _direct_profile=1
 	for i in $(_seq); do
 		spine_ms=$(echo "0 1 3 9 0 1 3 9" | cut -d' ' -f"$i")
 		case $name in
@@ -246,15 +257,12 @@ fabric_profile() { # NAME [netem options appended]
 			base="limit 10000 delay ${spine_ms}ms reorder 10% loss 1% duplicate 1%" ;;
 		*) echo "fabric: no profile $name" >&2; return 1 ;;
 		esac
-		for n in leafA leafB; do
-			if [ -z "$base$*" ]; then
-				tc -n $n qdisc del dev "s$i" root 2>/dev/null || :
-			else
-				# shellcheck disable=SC2086
-				tc -n $n qdisc replace dev "s$i" root netem $base "$@"
-			fi
-		done
+		# an emptied qdisc is a pfifo: replacing works whatever was there
+		[ -z "$base$*" ] && tcs="$tcs
+qdisc replace dev s$i root pfifo limit 1000" || tcs="$tcs
+qdisc replace dev s$i root netem $base $*"
 	done
+	for n in leafA leafB; do echo "$tcs" | tc -n $n -batch -; done
 }
 
 fabric_cut() { # N [silent|link]
@@ -301,15 +309,16 @@ fabric_link() { # TYPE: one device per host
 }
 
 fabric_gid() { # DEVICE ADDRESS: prints the index
-	local want g p=/sys/class/infiniband/$1/ports/1
+	local want got g p=/sys/class/infiniband/$1/ports/1
 	case $2 in
 	*:*) want=$(_gid6 "$2") ;;
 	*) want=$(echo "$2" | awk -F. '{ printf "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x", $1, $2, $3, $4 }') ;;
 	esac
-	for g in $(cd "$p/gids" && ls | sort -n | head -64); do
-		[ "$(cat "$p/gids/$g" 2>/dev/null)" = "$want" ] || continue
-		[ "$(cat "$p/gid_attrs/types/$g" 2>/dev/null)" = "RoCE v2" ] || continue
-		echo "$g"; return 0
+	for g in $(seq 0 63); do
+		{ read -r got <"$p/gids/$g"; } 2>/dev/null || return 1
+		[ "$got" = "$want" ] || continue
+		{ read -r got <"$p/gid_attrs/types/$g"; } 2>/dev/null || continue
+		[ "$got" = "RoCE v2" ] && { echo "$g"; return 0; }
 	done
 	return 1
 }
