@@ -773,7 +773,7 @@ void wc_recv_fields(const struct ibv_wc *wc, enum ibv_wr_opcode op, size_t len, 
 		 op == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 		 "opcode of the receive completion");
 	CHECK_EQ(wc->byte_len, len, "byte_len of the receive completion");
-	CHECK_EQ(wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_GRH | IBV_WC_WITH_INV),
+	CHECK_EQ(wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV),
 		 with_imm ? IBV_WC_WITH_IMM : 0, "wc_flags of the receive completion");
 	if (with_imm)
 		CHECK_EQ(wc->imm_data, imm, "immediate data");
