@@ -31,9 +31,10 @@ install-module:
 
 install-provider:
 	$(MAKE) -C userspace-provider install
+	install -D -m 644 userspace-provider/76-rdma-spray.rules $(DESTDIR)/usr/lib/udev/rules.d/76-rdma-spray.rules
 
 uninstall:
-	rm -f $(MODDIR)/updates/rdma_spray.ko
+	rm -f $(MODDIR)/updates/rdma_spray.ko $(DESTDIR)/usr/lib/udev/rules.d/76-rdma-spray.rules
 	$(MAKE) -C userspace-provider uninstall
 
 unit:

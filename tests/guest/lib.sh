@@ -6,6 +6,7 @@
 #   pair NAME SECONDS "SERVER" "CLIENT"   a server in hostB, its client in hostA; both must end well
 #   check NAME CMD...                  the same as run, 30 s
 #   here NAME CMD...               in this very shell, for functions that set variables; no limit of time
+#   nested PREFIX SECONDS CMD...   a program that speaks TAP itself
 #   skip NAME REASON
 #   bail REASON                        nothing else makes sense
 # The last line of a script is `finish`.
@@ -108,7 +109,36 @@ pair() {
 	return 1
 }
 
-module_loads() { modprobe "$MODULE"; }
+# nested PREFIX SECONDS CMD...: a program that speaks TAP itself; its tests are counted as ours
+nested() {
+	local prefix=$1 limit=$2 line rc=0 plan='' seen=0 bad=0 t; shift 2
+	_wanted "$prefix" || return 0
+	echo "TEST begins: $prefix" >/dev/kmsg
+	t=$(now_ms)
+	while IFS= read -r line; do
+		case $line in
+		'ok '*|'not ok '*)
+			seen=$((seen + 1)) _n=$((_n + 1))
+			case $line in
+			*'# SKIP'*) _skipped=$((_skipped + 1)) ;;
+			not*) _failed=$((_failed + 1)) bad=1 ;;
+			esac
+			[[ $line =~ ^((not )?ok)\ [0-9]*( - )?(.*)$ ]]
+			line="${BASH_REMATCH[1]} $_n - $prefix: ${BASH_REMATCH[4]}"
+			echo "TEST $line" >/dev/kmsg
+			echo "$line" ;;
+		'exit '*) rc=${line#exit } ;;
+		1..*) plan=${line#1..}; plan=${plan%% *} ;;
+		'#'*|' '*) echo "${line/#/# }" ;;
+		*) echo "# $line" ;;
+		esac
+	done < <(timeout -k 5 "$limit" "$@" 2>&1; echo "exit $?")
+	note "$prefix: $seen tests, exit $rc, $(($(now_ms) - t)) ms"
+	[ "$plan" = "$seen" ] || { not_ok "$prefix: ended after $seen of ${plan:-?} tests, exit $rc"; return 1; }
+	[ $bad = 0 ] && { [ "$rc" = 0 ] || { not_ok "$prefix: exit $rc"; return 1; }; }
+	return $bad
+}
+
 kmsg_clean() { ! dmesg | grep -E 'WARNING:|BUG:|Oops|unregister_netdevice: waiting'; }
 
 finish() {

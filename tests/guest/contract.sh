@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# The contract program under every profile of the fabric, per seed.
+#
+# contract.sh [PROFILE...]    default: all
+# SPRAY_SEEDS: default "1 2 3"; CI takes one     SPRAY_CONTRACT_ARGS: appended (e.g. "-t stream*")
+#
+# The hosts' devices split super-packets (FABRIC_GSO=off), so that loss, duplication and reordering
+# hit single packets.
+FABRIC_GSO=off
+. "$(dirname "$0")/lib.sh"
+
+: "${SPRAY_SEEDS:=1 2 3}"
+program=/spray/tests/contract/spray_contract
+[ $# -gt 0 ] || set -- clean loss1 loss5 dup reorder unequal mixed
+[ -x $program ] || bail "tests/contract is not built"
+
+check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
+here "fabric" fabric_up clean || bail "no fabric"
+here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
+for p; do
+	here "profile $p" fabric_profile "$p" || continue
+	for seed in $SPRAY_SEEDS; do
+		# shellcheck disable=SC2086
+		nested "$p/$seed" "${SPRAY_LIMIT:-900}" $program -a "$DEV_A" -b "$DEV_B" -s "$seed" $SPRAY_CONTRACT_ARGS
+	done
+done
+rdma statistic show | tr ' ' '\n' >/out/statistic
+here "rdma link delete, fabric down" fabric_down
+check "rmmod" rmmod "$MODULE"
+finish
