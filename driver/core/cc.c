@@ -43,6 +43,7 @@ enum {
 
 /**
  * tp_cc_init() - window for a new packet space
+ * @c: filled
  * @packet_bytes: bytes of a full packet, headers included
  * @max_packets: window that is never exceeded
  */

@@ -69,6 +69,10 @@ void tp_resp_start_tx(struct tp_resp *r, u32 dqpn, u32 psn, struct tp_op *ops, u
  * tp_resp_check() - what to do with a request packet; changes nothing but the wish to answer
  * @p: psn, msn, rqmsn are extended on return
  * @len: bytes of payload
+ *
+ * A packet that no correct peer sends (numbers, offset or length that can't be) becomes
+ * p->kind == TP_NONE: it is held as it is, and tp_resp_turn() refuses it at its turn (C6).
+ * After a NAK every new packet is TP_TAKE_OUTSIDE, and the answer repeats the NAK.
  */
 enum tp_take tp_resp_check(struct tp_resp *r, struct tp_pkt *p, u32 len);
 
@@ -89,6 +93,7 @@ bool tp_resp_turn(const struct tp_resp *r, const struct tp_pkt *p);
 
 /**
  * tp_resp_executed() - the packet at the executed point has run
+ * It need not have been committed (TP_TAKE_TURN).
  * @p: it, or NULL for one that was placed early (never a last packet)
  * @consumed: it consumed a receive (last packet of SEND, WRITE with immediate)
  */

@@ -15,10 +15,7 @@ static bool is_received(const struct tp_rx *rx, u32 psn)
 	return rx->bits[psn % TP_WINDOW / 64] >> psn % 64 & 1;
 }
 
-/**
- * tp_rx_init() - start with nothing received
- * @first_psn: the first PSN expected, 24 bits
- */
+/* Start with nothing received; @first_psn: the first PSN expected, 24 bits. */
 void tp_rx_init(struct tp_rx *rx, u32 first_psn)
 {
 	*rx = (struct tp_rx) { .exec = first_psn, .cum = first_psn, .hi = first_psn };
