@@ -33,10 +33,25 @@ enum tp_status {
  * @rd_head: oldest READ/ATOMIC not complete
  * @rd_tail: number of the next to start
  * @max_rd: how many may be open, <= TP_RD_MAX
+ * @prepared: messages before this one may start: fence, read depth, order and RQMSN are decided
+ * @executed: messages before this one were executed by the peer
+ * @next_rqmsn: of the next message that consumes a receive
+ * @exec_msn: messages executed
  * @dead: enum tp_status that ended it, TP_OK while alive. From then on the
  *	message at the head gets it and all others TP_FLUSH.
+ * @flush_all: even the head gets TP_FLUSH
+ * @rnr_wait: the peer has no receive posted; nothing new is sent
+ * @rnr_left: waits left before TP_RNR_EXC
+ * @rnr_probe_id: oldest probe whose RNR NAK counts as another one
+ * @rnr_until_ns: end of the wait
+ * @timeout_ns: of the QP attribute, 0 = for ever
+ * @wr_lo, @wr_hi: hull of the open WRITEs' ranges, for C9
+ * @wr_open: WRITEs prepared and not executed
  */
-enum { TP_RD_MAX = 128 };
+enum {
+	TP_RD_MAX	= 128,
+	TP_OVERLAP_SCAN	= 64,	/* open messages looked at for C9; with more, a WRITE inside the hull is ordered */
+};
 
 struct tp_req {
 	struct tp_tx tx;
@@ -44,18 +59,19 @@ struct tp_req {
 	u32 rd_slot[TP_RD_MAX];
 	u32 rd_head, rd_tail;
 	u32 max_rd;
+	u32 prepared;
+	u32 executed;
 	u32 next_rqmsn;
 	u32 exec_msn;
 	u8 dead;
-	bool flush_all;		/* even the head gets TP_FLUSH */
+	bool flush_all;
 	bool rnr_wait;
 	u8 retry_cnt;		/* 0..7 */
 	u8 rnr_retry;		/* 0..7, 7 = for ever */
 	u8 rnr_left;
-	u16 rnr_probe_id;	/* the probe whose RNR NAK counts */
+	u16 rnr_probe_id;
 	u64 rnr_until_ns;
-	u64 timeout_ns;		/* of the QP attribute, 0 = for ever */
-	/* hull of the WRITEs in flight, for C9 */
+	u64 timeout_ns;
 	u64 wr_lo, wr_hi;
 	u32 wr_open;
 };
@@ -74,6 +90,7 @@ void tp_req_modify(struct tp_req *q, const struct tp_req_attr *at);
 
 /**
  * tp_req_post() - add a message
+ * Message indices ("ring index") count up without end; tp_tx_op() masks them.
  * The caller filled the op at ring index q->tx.tail & mask: kind, fence,
  * has_imm, solicited, payload, length, rkey, imm, raddr, swap_add, compare,
  * error. The rest is set here.
@@ -86,7 +103,10 @@ bool tp_req_burst(struct tp_req *q, u64 now, u32 max_pkts, struct tp_burst *b);
 /* Tail, persist, RNR or path probe due? As tp_tx_probe(). */
 bool tp_req_probe(struct tp_req *q, u64 now, struct tp_pkt *p, u8 *ev);
 
-/* A local fault (bad lkey ...) in message @op: it fails at its turn, nothing after it starts. */
+/*
+ * A local fault (bad lkey ...) in message @op: it fails at its turn, nothing of it or after it is
+ * sent any more. In the middle of a burst: give what did not leave to tp_tx_dropped() as well.
+ */
 void tp_req_local_error(struct tp_req *q, u32 op, enum tp_status st);
 
 /* An Acknowledge or SACK of the request space. Return: anything to do (completions, sending)? */
