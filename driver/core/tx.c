@@ -311,8 +311,10 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 	u32 room, psn;
 	bool rtx;
 
-	t->retry_at_ns = 0;
 	t->limited = false;
+	if (now < t->retry_at_ns)
+		return false;
+	t->retry_at_ns = 0;
 	rtx = tp_tx_first_lost(t, &psn);
 	if (!rtx && (t->hold_new || t->nxt == t->wnd_end || !tp_tx_has_new(t, may_start)))
 		return false;

@@ -241,7 +241,8 @@ bool tp_tx_next(struct tp_tx *t, u64 now, struct tp_burst *b, struct tp_out *o);
 
 /*
  * The local stack refused the burst from @first_psn on: those packets are lost
- * at once; blames no path, cuts nothing. The deadline asks for a new attempt.
+ * at once; blames no path, cuts nothing. No burst for a moment; the deadline
+ * then asks for a new attempt.
  */
 void tp_tx_dropped(struct tp_tx *t, const struct tp_burst *b, u32 first_psn);
 
