@@ -94,7 +94,7 @@ void ct_wait_start(struct ct_wait *w);
 bool ct_wait_step(struct ct_wait *w); /* false: too late */
 
 extern unsigned int ct_deadline_s; /* per operation */
-extern bool ct_quick;
+extern bool ct_quick, ct_no_events;
 /* Rounds of a loop: the full number, or the quick one with -q. */
 #define ROUNDS(full, quick) (ct_quick ? (quick) : (full))
 

@@ -18,7 +18,7 @@
 
 struct dev ct_dev[2];
 unsigned int ct_deadline_s = 60;
-bool ct_quick;
+bool ct_quick, ct_no_events;
 volatile bool ct_stop;
 
 static struct ct_case *cases[MAX_CASES];
@@ -398,6 +398,7 @@ static void usage(FILE *f)
 		"  -L            with the cases of 2 GiB too\n"
 		"  -l            list the cases\n"
 		"  -q            fewer rounds\n"
+		"  -E            do not ask for asynchronous events\n"
 		"  -s SEED       repeat a run (default: from the clock)\n"
 		"  -w SECONDS    longest wait for one completion (default 60)\n"
 		"  -W SECONDS    longest case (default 600)\n");
@@ -412,7 +413,7 @@ int main(int argc, char **argv)
 	struct ct_case *run_list[MAX_CASES];
 
 	seed = ct_now_ns() % 1000000007;
-	while ((o = getopt(argc, argv, "a:b:g:46s:t:x:qlLw:W:h")) != -1) {
+	while ((o = getopt(argc, argv, "a:b:g:46s:t:x:qElLw:W:h")) != -1) {
 		switch (o) {
 		case 'a':
 			name[0] = optarg;
@@ -438,6 +439,9 @@ int main(int argc, char **argv)
 			break;
 		case 'q':
 			ct_quick = true;
+			break;
+		case 'E':
+			ct_no_events = true;
 			break;
 		case 'l':
 			list = true;
