@@ -22,6 +22,7 @@ provider:
 
 contract:
 	$(MAKE) -C tests/contract
+	$(MAKE) -C tests/guest
 
 install: install-module install-provider
 
@@ -54,6 +55,6 @@ lint:
 
 clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
-	for d in userspace-provider tests/contract tests/unit; do $(MAKE) -C $$d clean; done
+	for d in userspace-provider tests/contract tests/guest tests/unit; do $(MAKE) -C $$d clean; done
 
 .PHONY: all module provider contract install install-module install-provider uninstall unit check check-smoke demo lint clean

@@ -44,7 +44,7 @@ out=$(cd "$out" && pwd)
 ln -sfn "$out" "$SPRAY_CACHE/results/last"
 # a copy: the next build must not pull files from under this guest
 rm -rf "$out/.stage"
-cp -a "$stage" "$out/.stage"
+flock "$(dirname "$stage")/lock" cp -a "$stage" "$out/.stage"
 trap 'rm -rf "$out/.stage"; [ -z "${qpid:-}" ] || kill "$qpid" 2>/dev/null || :' EXIT
 trap 'exit 130' INT TERM
 
