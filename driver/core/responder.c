@@ -95,7 +95,7 @@ static bool is_sane(const struct tp_resp *r, const struct tp_pkt *p, u32 len)
 	case TP_WRITE:
 		return write_fits(p, len);
 	default:
-		return true;	/* READ, ATOMIC: wire.c saw to it */
+		return p->first && p->last;	/* READ, ATOMIC: one packet each */
 	}
 }
 
