@@ -234,7 +234,7 @@ bool tp_resp_read(struct tp_resp *r, const struct tp_pkt *p, u32 payload, u64 no
 		.compare = p->compare,
 	};
 	if (t->head == t->tail)
-		t->last_progress_ns = now;	/* silence counts from here */
+		tp_tx_wake(t, now);	/* silence counts from here */
 	t->tail++;
 	r->rd_no++;
 	*o = op;

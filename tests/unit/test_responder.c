@@ -35,6 +35,11 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 	return true;
 }
 
+void tp_tx_wake(struct tp_tx *t, u64 now)
+{
+	t->last_progress_ns = now;
+}
+
 /* Everything posted goes out. */
 static void send_all(struct tp_tx *t)
 {
