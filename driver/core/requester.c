@@ -446,8 +446,9 @@ void tp_req_response_commit(struct tp_req *q, const struct tp_pkt *p)
  */
 void tp_req_response_executed(struct tp_req *q)
 {
+	if (!tp_rx_ready(&q->rx))	/* TP_TAKE_TURN: straight from the wire, not committed */
+		tp_rx_commit(&q->rx, q->rx.exec);
 	tp_rx_executed(&q->rx);
-	q->rx.ack_wanted = true;
 }
 
 /**

@@ -520,6 +520,8 @@ static void tp_tx_fill_probe(struct tp_tx *t, u16 id, struct tp_pkt *p)
 {
 	memset(p, 0, sizeof(*p));
 	p->kind = TP_PROBE;
+	p->first = true;
+	p->last = true;
 	p->space = t->space;
 	p->dqpn = t->dqpn;
 	p->psn = t->nxt;
