@@ -44,7 +44,7 @@ SIZE(spray_rqe, 16);
 AT(spray_rqe, wr_id, 0);
 AT(spray_rqe, num_sge, 8);
 
-SIZE(spray_cqe, 56);
+SIZE(spray_cqe, 64);
 AT(spray_cqe, wr_id, 0);
 AT(spray_cqe, timestamp, 8);
 AT(spray_cqe, qpn, 16);

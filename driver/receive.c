@@ -1,0 +1,932 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Receiving. A super-packet is walked packet by packet: decode, find the QP,
+ * verify the ICRC, ask the core what to do, copy or keep the bytes, commit.
+ * Answers and new bursts go out once per batch and QP.
+ *
+ * Order of things for one request packet, all under resp.lock:
+ *   check -> bytes placed (or kept) -> commit -> run what the executed point
+ *   reaches -> completion. A packet is marked only after its bytes are safe, a
+ *   message completes only after all its packets are marked, and a duplicate
+ *   is recognised by the mark: C1, C2, C3 by lock order (see qp.h).
+ *
+ * Anything remote can do here is counted and dropped; nothing prints.
+ */
+#include <linux/udp.h>
+#include <linux/inetdevice.h>
+#include <net/addrconf.h>
+#include <net/inet_ecn.h>
+#include <net/udp.h>
+
+#include "compat.h"
+#include "copy.h"
+#include "icrc.h"
+#include "receive.h"
+
+enum { SPRAY_BOUNCE = 16 << 10 };	/* bytes; longer than any packet we accept */
+
+/* Packets that straddle fragments are made contiguous here; softirq only. */
+static DEFINE_PER_CPU(u8 *, spray_bounce);
+
+int spray_rx_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		per_cpu(spray_bounce, cpu) = kmalloc_node(SPRAY_BOUNCE, GFP_KERNEL,
+							  cpu_to_node(cpu));
+		if (!per_cpu(spray_bounce, cpu)) {
+			spray_rx_exit();
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void spray_rx_exit(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		kfree(per_cpu(spray_bounce, cpu));
+		per_cpu(spray_bounce, cpu) = NULL;
+	}
+}
+
+/* --- held packets --- */
+
+static u32 spray_hold_charge(u32 len)
+{
+	return sizeof(struct spray_held) + len + 64;	/* slab and tree overhead */
+}
+
+/* Keep a packet until its turn. Return: false if there is no room. */
+static bool spray_hold_add(struct spray_qp *qp, struct spray_hold *h, const struct tp_pkt *pkt,
+			   const u8 *data, u32 len, u32 op)
+{
+	u32 charge = spray_hold_charge(len);
+	bool pool = h->bytes + charge > SPRAY_HOLD_OWN;
+	struct spray_held *held;
+
+	if (pool && atomic_long_add_return(charge, &qp->dev->held) > SPRAY_HOLD_DEVICE) {
+		atomic_long_sub(charge, &qp->dev->held);
+		spray_count(qp->dev, drop_hold_quota);
+		return false;
+	}
+	held = kmalloc(struct_size(held, data, len), GFP_ATOMIC | __GFP_NOWARN);
+	if (!held)
+		goto no_memory;
+	held->pkt = *pkt;
+	held->op = op;
+	held->len = len;
+	held->pooled = pool;
+	memcpy(held->data, data, len);
+	if (xa_err(xa_store(&h->pkts, pkt->psn, held, GFP_ATOMIC | __GFP_NOWARN)))
+		goto no_memory;
+	h->n++;
+	if (!pool)
+		h->bytes += charge;
+	spray_count(qp->dev, rx_held);
+	return true;
+no_memory:
+	kfree(held);
+	if (pool)
+		atomic_long_sub(charge, &qp->dev->held);
+	spray_count(qp->dev, drop_no_memory);
+	return false;
+}
+
+static struct spray_held *spray_hold_find(struct spray_hold *h, u32 psn)
+{
+	return h->n ? xa_load(&h->pkts, psn) : NULL;
+}
+
+static void spray_hold_del(struct spray_qp *qp, struct spray_hold *h, struct spray_held *held)
+{
+	u32 charge = spray_hold_charge(held->len);
+
+	xa_erase(&h->pkts, held->pkt.psn);
+	h->n--;
+	if (held->pooled)
+		atomic_long_sub(charge, &qp->dev->held);
+	else
+		h->bytes -= charge;
+	kfree(held);
+}
+
+void spray_hold_drop(struct spray_qp *qp, struct spray_hold *h)
+{
+	struct spray_held *held;
+	unsigned long psn;
+
+	xa_for_each(&h->pkts, psn, held)
+		spray_hold_del(qp, h, held);
+	xa_destroy(&h->pkts);
+}
+
+/* --- requests: placing --- */
+
+/* Bytes of a WRITE. Return: 0 or -EFAULT. */
+static int spray_place_write(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data, u32 len)
+{
+	u64 va = p->va;
+	u32 span = len;
+	struct spray_mr *mr;
+
+	if (!p->dma_len)
+		return 0;
+	if (!(READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_WRITE))
+		return -EFAULT;
+	/* The first packet answers for the whole message, the last for where it must have begun. */
+	if (p->last) {
+		va -= p->dma_len - len;
+		span = p->dma_len;
+	} else if (p->first) {
+		span = p->dma_len;
+	}
+	mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_WRITE, va, span);
+	if (!mr)
+		return -EFAULT;
+	spray_copy_in(mr, p->va, data, len, p->last);
+	spray_mr_put(mr);
+	return 0;
+}
+
+static int spray_place_send(struct spray_qp *qp, struct spray_rqe *rqe, const struct tp_pkt *p,
+			    const u8 *data, u32 len)
+{
+	return spray_scatter(qp->dev, qp->ib.pd, spray_rqe_sge(rqe), rqe->num_sge, (u32)p->va,
+			     data, len, p->last);
+}
+
+/* Place a packet ahead of its turn, if it can be. */
+static bool spray_place_early(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data, u32 len)
+{
+	struct spray_rqe *rqe;
+
+	if (p->kind == TP_WRITE)
+		return !spray_place_write(qp, p, data, len);
+	rqe = spray_rq_get(qp, p->rqmsn);
+	if (!rqe || spray_sge_total(spray_rqe_sge(rqe), rqe->num_sge) < p->dma_len)
+		return false;
+	return !spray_place_send(qp, rqe, p, data, len);
+}
+
+/* --- requests: running at the executed point --- */
+
+enum spray_run {
+	SPRAY_RAN,
+	SPRAY_RAN_RECV,		/* and consumed a receive */
+	SPRAY_RUN_RNR,
+	SPRAY_RUN_FAILED,
+};
+
+void spray_resp_fail(struct spray_qp *qp, enum tp_nak nak, u8 event, bool now)
+{
+	struct spray_resp *r = &qp->resp;
+
+	lockdep_assert_held(&r->lock);
+	if (r->failed)
+		return;
+	if (!r->nak) {
+		r->nak = nak + 1;
+		r->nak_event = event;
+	}
+	/* Everything before completes normally: first let what is owed arrive (C6). */
+	if (!now && tp_resp_owes(&r->core))
+		return;
+	tp_resp_nak(&r->core, r->nak - 1);
+	r->event = r->nak_event;
+	r->failed = true;
+}
+
+static enum spray_run spray_fail(struct spray_qp *qp, enum tp_nak nak)
+{
+	spray_resp_fail(qp, nak,
+			nak == TP_NAK_REM_ACCESS ? IB_EVENT_QP_ACCESS_ERR : IB_EVENT_QP_REQ_ERR,
+			false);
+	return SPRAY_RUN_FAILED;
+}
+
+/* A receive that can't take its message ends with an error of its own. */
+static enum spray_run spray_fail_recv(struct spray_qp *qp, enum ib_wc_status st, enum tp_nak nak)
+{
+	struct spray_cqe c = { .status = st, .opcode = SPRAY_WC_RECV };
+
+	spray_complete_recv(qp, &c, true);
+	spray_resp_fail(qp, nak, IB_EVENT_QP_FATAL, false);
+	return SPRAY_RUN_FAILED;
+}
+
+static void spray_recv_done(struct spray_qp *qp, const struct tp_pkt *p)
+{
+	struct spray_cqe c = {
+		.byte_len = p->dma_len,
+		.opcode = p->kind == TP_WRITE ? SPRAY_WC_RECV_IMM : SPRAY_WC_RECV,
+		.src_qpn = qp->attr.dest_qp_num,
+	};
+
+	if (p->has_imm) {
+		c.flags |= SPRAY_WC_WITH_IMM;
+		c.ex = p->imm;
+	}
+	spray_complete_recv(qp, &c, p->solicited);
+}
+
+static enum spray_run spray_run_send(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data,
+				     u32 len)
+{
+	struct spray_rqe *rqe = spray_rq_get(qp, qp->resp.core.rqmsn);
+	int err;
+
+	if (!rqe)
+		return SPRAY_RUN_RNR;
+	if (spray_sge_total(spray_rqe_sge(rqe), rqe->num_sge) < p->dma_len)
+		return spray_fail_recv(qp, IB_WC_LOC_LEN_ERR, TP_NAK_INV_REQ);
+	err = spray_place_send(qp, rqe, p, data, len);
+	if (err)
+		return spray_fail_recv(qp, IB_WC_LOC_PROT_ERR, TP_NAK_REM_OP);
+	if (!p->last)
+		return SPRAY_RAN;
+	spray_recv_done(qp, p);
+	return SPRAY_RAN_RECV;
+}
+
+static enum spray_run spray_run_write(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data,
+				      u32 len)
+{
+	bool recv = p->last && p->has_imm;
+
+	if (recv && !spray_rq_get(qp, qp->resp.core.rqmsn))
+		return SPRAY_RUN_RNR;
+	if (spray_place_write(qp, p, data, len))
+		return spray_fail(qp, TP_NAK_REM_ACCESS);
+	if (!recv)
+		return SPRAY_RAN;
+	spray_recv_done(qp, p);
+	return SPRAY_RAN_RECV;
+}
+
+static enum spray_run spray_run_read(struct spray_qp *qp, const struct tp_pkt *p, u64 now)
+{
+	struct tp_op *op;
+
+	if (p->dma_len) {
+		struct spray_mr *mr = NULL;
+
+		if (READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_READ)
+			mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_READ,
+					  p->va, p->dma_len);
+		if (!mr)
+			return spray_fail(qp, TP_NAK_REM_ACCESS);
+		spray_mr_put(mr);
+	}
+	if (!tp_resp_read(&qp->resp.core, p, qp->payload, now, &op))
+		return spray_fail(qp, TP_NAK_INV_REQ);
+	return SPRAY_RAN;
+}
+
+static enum spray_run spray_run_atomic(struct spray_qp *qp, const struct tp_pkt *p, u64 now)
+{
+	struct spray_mr *mr = NULL;
+	struct tp_op *op;
+	u32 n = 8;
+	u64 *at;
+
+	if (p->va & 7)
+		return spray_fail(qp, TP_NAK_INV_REQ);
+	if (READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_ATOMIC)
+		mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, 8);
+	if (!mr)
+		return spray_fail(qp, TP_NAK_REM_ACCESS);
+	if (!tp_resp_read(&qp->resp.core, p, qp->payload, now, &op)) {
+		spray_mr_put(mr);
+		return spray_fail(qp, TP_NAK_INV_REQ);
+	}
+	at = spray_mr_ptr(mr, p->va, &n);
+	if (p->kind == TP_CAS)
+		op->swap_add = cmpxchg64(at, p->compare, p->swap_add);
+	else
+		op->swap_add = atomic64_fetch_add(p->swap_add, (atomic64_t *)at);
+	spray_mr_put(mr);
+	return SPRAY_RAN;
+}
+
+/* The packet at the executed point. */
+static enum spray_run spray_run(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data, u32 len)
+{
+	if (!tp_resp_turn(&qp->resp.core, p))
+		return spray_fail(qp, TP_NAK_INV_REQ);
+	switch (p->kind) {
+	case TP_SEND:
+		return spray_run_send(qp, p, data, len);
+	case TP_WRITE:
+		return spray_run_write(qp, p, data, len);
+	case TP_READ:
+		return spray_run_read(qp, p, ktime_get_ns());
+	default:
+		return spray_run_atomic(qp, p, ktime_get_ns());
+	}
+}
+
+/* No receive at the executed point. Return: true if one came meanwhile: try again. */
+static bool spray_blocked(struct spray_qp *qp)
+{
+	if (!spray_rq_sleep(qp)) {
+		spray_rq_wake(qp);
+		return true;
+	}
+	tp_resp_rnr(&qp->resp.core);
+	qp->resp.core.rx.ack_wanted = true;
+	return false;
+}
+
+static void spray_unblock(struct spray_qp *qp)
+{
+	if (qp->resp.core.syndrome != TP_SYN_RNR)
+		return;
+	tp_resp_unblock(&qp->resp.core);
+	spray_rq_wake(qp);
+}
+
+/* Everything that the executed point can reach. */
+static void spray_resp_advance(struct spray_qp *qp)
+{
+	struct spray_resp *r = &qp->resp;
+
+	while (!r->nak && tp_resp_ready(&r->core)) {
+		struct spray_held *held = spray_hold_find(&r->hold, r->core.rx.exec);
+		enum spray_run res;
+
+		if (!held) {
+			tp_resp_executed(&r->core, NULL, false);
+			continue;
+		}
+		res = spray_run(qp, &held->pkt, held->data, held->len);
+		if (res == SPRAY_RUN_RNR && spray_blocked(qp))
+			continue;
+		if (res == SPRAY_RUN_RNR || res == SPRAY_RUN_FAILED)
+			return;
+		spray_unblock(qp);
+		tp_resp_executed(&r->core, &held->pkt, res == SPRAY_RAN_RECV);
+		spray_hold_del(qp, &r->hold, held);
+	}
+}
+
+static s32 spray_credits(struct spray_qp *qp)
+{
+	struct spray_wq *rq = &qp->resp.rq;
+
+	return rq->entries ? (s32)(rq->avail - rq->cons) : -1;
+}
+
+static void spray_resp_answer(struct spray_qp *qp)
+{
+	struct tp_ack a;
+
+	if (tp_resp_take_ack(&qp->resp.core, spray_credits(qp), &a))
+		spray_send_ack(qp, &a);
+}
+
+void __spray_resp_progress(struct spray_qp *qp)
+{
+	lockdep_assert_held(&qp->resp.lock);
+	if (qp->resp.live && !qp->resp.failed) {
+		spray_resp_advance(qp);
+		__spray_resp_pump(qp);
+	}
+	spray_resp_answer(qp);
+}
+
+/* --- requests: arrival --- */
+
+/* TURN: run it where it stands. Return: it is placed or kept. */
+static bool spray_turn(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data, u32 len)
+{
+	struct spray_resp *r = &qp->resp;
+	enum spray_run res;
+
+	do {
+		res = spray_run(qp, p, data, len);
+	} while (res == SPRAY_RUN_RNR && spray_blocked(qp));
+
+	if (res == SPRAY_RUN_FAILED)
+		return false;
+	if (res == SPRAY_RUN_RNR) {
+		if (!spray_hold_add(qp, &r->hold, p, data, len, 0))
+			return false;
+		tp_resp_commit(&r->core, p);
+		return true;
+	}
+	spray_unblock(qp);
+	tp_resp_commit(&r->core, p);
+	tp_resp_executed(&r->core, p, res == SPRAY_RAN_RECV);
+	return true;
+}
+
+static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data, u32 len)
+{
+	struct spray_resp *r = &qp->resp;
+
+	switch (tp_resp_check(&r->core, p, len)) {
+	case TP_TAKE_TURN:
+		if (spray_turn(qp, p, data, len))
+			spray_resp_advance(qp);
+		return;
+	case TP_TAKE_PLACE:
+		spray_count(qp->dev, rx_out_of_order);
+		if (spray_place_early(qp, p, data, len)) {
+			tp_resp_commit(&r->core, p);
+			return;
+		}
+		break;	/* it waits, and fails, if it still must, at its turn */
+	case TP_TAKE_HOLD:
+		spray_count(qp->dev, rx_out_of_order);
+		break;
+	case TP_TAKE_DUP:
+		spray_count(qp->dev, rx_duplicates);
+		return;
+	case TP_TAKE_OUTSIDE:
+		spray_count(qp->dev, drop_outside_window);
+		return;
+	default:
+		spray_count(qp->dev, drop_malformed);
+		return;
+	}
+	if (spray_hold_add(qp, &r->hold, p, data, len, 0))
+		tp_resp_commit(&r->core, p);
+}
+
+/* A packet of the request space, or a probe of it. resp.lock held. */
+static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp_pkt *p,
+			     const u8 *data, u32 len)
+{
+	struct spray_resp *r = &qp->resp;
+
+	if (!r->live || r->nak) {
+		/* After a fatal fault every packet is answered with the final NAK, until RESET. */
+		if (r->core.syndrome == TP_SYN_NAK)
+			r->core.rx.ack_wanted = true;
+		else if (!r->nak)
+			spray_count(qp->dev, drop_qp_state);
+		return;
+	}
+	if (!r->comm_est) {
+		r->comm_est = true;
+		if (READ_ONCE(qp->state) == IB_QPS_RTR)
+			r->event = IB_EVENT_COMM_EST;
+	}
+	tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
+	if (p->kind == TP_PROBE) {
+		spray_count(qp->dev, rx_probes);
+		tp_rx_probed(&r->core.rx, p->probe_id);
+	} else {
+		spray_rx_data(qp, p, data, len);
+	}
+}
+
+/* --- responses --- */
+
+static int spray_place_response(struct spray_qp *qp, u32 op, const struct tp_pkt *p,
+				const u8 *data, u32 len)
+{
+	struct spray_sqe *sqe = spray_wq_slot(&qp->req.sq, op);
+	u64 value;
+
+	if (p->kind == TP_ATOMIC_DATA) {
+		value = tp_get64(data);
+		return spray_scatter(qp->dev, qp->ib.pd, spray_sqe_sge(sqe), sqe->num_sge, 0,
+				     (u8 *)&value, sizeof(value), true);
+	}
+	return spray_scatter(qp->dev, qp->ib.pd, spray_sqe_sge(sqe), sqe->num_sge, (u32)p->va,
+			     data, len, p->last);
+}
+
+/* The response packet at the executed point. Return: false on a local protection error. */
+static bool spray_run_response(struct spray_qp *qp, u32 op, const struct tp_pkt *p, const u8 *data,
+			       u32 len)
+{
+	if (spray_place_response(qp, op, p, data, len)) {
+		tp_req_local_error(&qp->req.core, op, TP_LOC_PROT);
+		return false;
+	}
+	if (p->last)
+		tp_req_rd_done(&qp->req.core, op);
+	return true;
+}
+
+static void spray_response_advance(struct spray_qp *qp)
+{
+	struct spray_req *r = &qp->req;
+
+	while (tp_req_response_ready(&r->core)) {
+		struct spray_held *held = spray_hold_find(&r->hold, r->core.rx.exec);
+
+		if (held) {
+			if (!spray_run_response(qp, held->op, &held->pkt, held->data, held->len))
+				return;
+			spray_hold_del(qp, &r->hold, held);
+		}
+		tp_req_response_executed(&r->core);
+	}
+}
+
+/* A packet of the response space. req.lock held. */
+static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct tp_pkt *p,
+			      const u8 *data, u32 len)
+{
+	struct spray_req *r = &qp->req;
+	u32 op;
+
+	if (!r->live) {
+		spray_count(qp->dev, drop_qp_state);
+		return;
+	}
+	tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
+	if (p->kind == TP_PROBE) {
+		spray_count(qp->dev, rx_probes);
+		tp_rx_probed(&r->core.rx, p->probe_id);
+		return;
+	}
+	switch (tp_req_response(&r->core, p, len, &op)) {
+	case TP_TAKE_TURN:
+		if (!spray_run_response(qp, op, p, data, len))
+			return;
+		tp_req_response_commit(&r->core, p);
+		tp_req_response_executed(&r->core);
+		spray_response_advance(qp);
+		break;
+	case TP_TAKE_PLACE:
+		spray_count(qp->dev, rx_out_of_order);
+		if (spray_place_response(qp, op, p, data, len))
+			tp_req_local_error(&r->core, op, TP_LOC_PROT);
+		else
+			tp_req_response_commit(&r->core, p);
+		break;
+	case TP_TAKE_HOLD:
+		spray_count(qp->dev, rx_out_of_order);
+		if (spray_hold_add(qp, &r->hold, p, data, len, op))
+			tp_req_response_commit(&r->core, p);
+		break;
+	case TP_TAKE_DUP:
+		spray_count(qp->dev, rx_duplicates);
+		break;
+	case TP_TAKE_OUTSIDE:
+		spray_count(qp->dev, drop_outside_window);
+		break;
+	default:
+		spray_count(qp->dev, drop_bad_response);
+	}
+}
+
+/* --- acknowledgements --- */
+
+static void spray_rx_request_ack(struct spray_qp *qp, const struct tp_ack *a)
+{
+	struct spray_req *r = &qp->req;
+
+	spin_lock_bh(&r->lock);
+	if (r->live && !tp_req_ack(&r->core, ktime_get_ns(), a))
+		spray_count(qp->dev, drop_stale_ack);
+	spin_unlock_bh(&r->lock);
+}
+
+static void spray_rx_response_ack(struct spray_qp *qp, const struct tp_ack *a)
+{
+	struct spray_resp *r = &qp->resp;
+
+	spin_lock_bh(&r->lock);
+	if (r->live && r->core.has_tx) {
+		if (!tp_resp_ack(&r->core, ktime_get_ns(), a))
+			spray_count(qp->dev, drop_stale_ack);
+		if (r->nak && !tp_resp_owes(&r->core))
+			spray_resp_fail(qp, r->nak - 1, r->nak_event, false);
+	}
+	spin_unlock_bh(&r->lock);
+}
+
+static u32 spray_rx_ack(struct spray_qp *qp, const u8 *pkt, u32 len)
+{
+	struct tp_ack a;
+
+	if (tp_wire_decode_ack(&a, pkt, len) < 0) {
+		spray_count(qp->dev, drop_malformed);
+		return 0;
+	}
+	spray_count(qp->dev, rx_acks);
+	if (a.syndrome == TP_SYN_RNR)
+		spray_count(qp->dev, rx_rnr_naks);
+	else if (a.syndrome == TP_SYN_NAK)
+		spray_count(qp->dev, rx_naks);
+	if (a.space == TP_REQUEST) {
+		spray_rx_request_ack(qp, &a);
+		return SPRAY_TOUCH_REQ;
+	}
+	spray_rx_response_ack(qp, &a);
+	return SPRAY_TOUCH_RESP;
+}
+
+/* --- one packet --- */
+
+/* Does it come from the QP's peer? Under a half's lock, half in service. */
+static bool spray_rx_from_peer(struct spray_rx *rx, const struct spray_peer *p)
+{
+	if (!p || p->v6 != rx->v6)
+		return false;
+	if (p->v6)
+		return ipv6_addr_equal(&ipv6_hdr(rx->skb)->saddr, &p->daddr6);
+	return ip_hdr(rx->skb)->saddr == p->daddr4;
+}
+
+static bool spray_rx_icrc_ok(struct spray_rx *rx, u32 seed, const u8 *pkt, u32 len)
+{
+	__le32 icrc = spray_icrc_rc(seed, rx->sport, pkt, len);
+
+	return !memcmp(&icrc, pkt + len, sizeof(icrc));
+}
+
+/* Return: SPRAY_TOUCH_* halves to serve. @len: without ICRC. */
+static u32 spray_rx_data_kind(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u32 len)
+{
+	struct tp_pkt p;
+	int hdr = tp_wire_decode(&p, pkt, len);
+	u32 payload;
+
+	if (hdr < 0 || p.kind == TP_UD) {
+		spray_count(qp->dev, drop_malformed);
+		return 0;
+	}
+	payload = len - hdr - p.pad;
+	if (p.space == TP_REQUEST) {
+		spin_lock_bh(&qp->resp.lock);
+		spray_rx_request(rx, qp, &p, pkt + hdr, payload);
+		spin_unlock_bh(&qp->resp.lock);
+		return SPRAY_TOUCH_RESP;
+	}
+	spin_lock_bh(&qp->req.lock);
+	spray_rx_response(rx, qp, &p, pkt + hdr, payload);
+	spin_unlock_bh(&qp->req.lock);
+	return SPRAY_TOUCH_REQ;
+}
+
+/*
+ * Peer and seeds are set before a half goes live and change only after both
+ * halves were taken out of service: read under resp.lock, which goes live first
+ * and covers ERR (the final NAK is still to be repeated).
+ */
+static bool spray_rx_accept(struct spray_rx *rx, struct spray_qp *qp, bool ack, const u8 *pkt,
+			    u32 len)
+{
+	bool up, ours;
+	u32 seed;
+
+	spin_lock_bh(&qp->resp.lock);
+	up = qp->resp.live || qp->resp.core.syndrome == TP_SYN_NAK;
+	ours = up && spray_rx_from_peer(rx, qp->peer);
+	seed = ack ? qp->seed_ack_rx : qp->seed_rx;
+	spin_unlock_bh(&qp->resp.lock);
+	if (!up)
+		spray_count(qp->dev, drop_qp_state);
+	else if (!ours)
+		spray_count(qp->dev, drop_address);
+	else if (qp->dev->icrc && !spray_rx_icrc_ok(rx, seed, pkt, len))
+		spray_count(qp->dev, drop_icrc);
+	else
+		return true;
+	return false;
+}
+
+static u32 spray_rx_rc(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u32 len)
+{
+	enum tp_kind kind = tp_wire_kind(pkt);
+	bool ack = kind == TP_ACK || kind == TP_SACK;
+
+	spray_count(qp->dev, rx_packets);
+	if (!spray_rx_accept(rx, qp, ack, pkt, len - TP_ICRC_LEN))
+		return 0;
+	if (rx->ce)
+		spray_count(qp->dev, rx_ecn_marked);
+	if (ack)
+		return spray_rx_ack(qp, pkt, len - TP_ICRC_LEN);
+	return spray_rx_data_kind(rx, qp, pkt, len - TP_ICRC_LEN);
+}
+
+/* --- batches --- */
+
+void spray_rx_begin(struct spray_rx *rx, struct spray_net *sn)
+{
+	rx->sn = sn;
+	rx->n = 0;
+	rx->bursts = 0;
+}
+
+static void spray_rx_serve(struct spray_qp *qp, u32 half)
+{
+	if (half & SPRAY_TOUCH_RESP) {
+		spin_lock_bh(&qp->resp.lock);
+		__spray_resp_progress(qp);
+		spin_unlock_bh(&qp->resp.lock);
+	}
+	if (half & SPRAY_TOUCH_REQ) {
+		struct tp_ack a;
+
+		spin_lock_bh(&qp->req.lock);
+		if (qp->req.live && tp_req_take_ack(&qp->req.core, &a))
+			spray_send_ack(qp, &a);
+		__spray_req_pump(qp);
+		spin_unlock_bh(&qp->req.lock);
+	}
+	spray_qp_settle(qp);
+}
+
+void spray_rx_end(struct spray_rx *rx)
+{
+	u32 i;
+
+	for (i = 0; i < rx->n; i++) {
+		if (rx->touched[i].half)
+			spray_rx_serve(rx->touched[i].qp, rx->touched[i].half);
+		spray_qp_put(rx->touched[i].qp);
+	}
+	rx->n = 0;
+	rx->bursts = 0;
+}
+
+/* Index in touched[] of the QP with this number, or -1. */
+static int spray_rx_touch(struct spray_rx *rx, u32 qpn)
+{
+	struct spray_qp *qp;
+	u32 i;
+
+	for (i = 0; i < rx->n; i++)
+		if (rx->touched[i].qp->ib.qp_num == qpn)
+			return i;
+	qp = spray_qp_get(rx->sn, qpn);
+	if (!qp)
+		return -1;
+	if (rx->n == SPRAY_TOUCH_MAX)
+		spray_rx_end(rx);
+	rx->touched[rx->n].qp = qp;
+	rx->touched[rx->n].half = 0;
+	return rx->n++;
+}
+
+/* Is the packet's destination an address of this device? */
+static bool spray_dev_owns(const struct spray_dev *dev, struct sk_buff *skb, bool v6)
+{
+	struct net *net = dev->sn->net;
+
+	if (v6)
+		return ipv6_chk_addr(net, &ipv6_hdr(skb)->daddr, dev->ndev, 1);
+	return __ip_dev_find(net, ip_hdr(skb)->daddr, false) == dev->ndev;
+}
+
+struct spray_dev *spray_rx_dev(struct spray_rx *rx)
+{
+	struct spray_dev *dev, *found = NULL;
+
+	lockdep_assert_held(&rx->sn->devs_lock);
+	list_for_each_entry(dev, &rx->sn->devs, link) {
+		if (dev->ndev->ifindex == rx->skb->skb_iif)
+			return dev;
+		if (spray_dev_owns(dev, rx->skb, rx->v6))
+			found = dev;
+	}
+	return found;
+}
+
+static void spray_rx_gsi(struct spray_rx *rx, const u8 *pkt, u32 len)
+{
+	struct spray_qp *gsi = NULL;
+	struct spray_dev *dev;
+
+	spin_lock_bh(&rx->sn->devs_lock);
+	dev = spray_rx_dev(rx);
+	if (dev)
+		gsi = dev->gsi;
+	if (gsi && !refcount_inc_not_zero(&gsi->ref))
+		gsi = NULL;
+	spin_unlock_bh(&rx->sn->devs_lock);
+	if (!gsi)
+		return;
+	spray_ud_receive(rx, gsi, pkt, len);
+	spray_qp_put(gsi);
+}
+
+/* No QP, no device to blame: counted where the packet came in, if that is one of ours. */
+static void spray_rx_count_stray(struct spray_rx *rx, bool is_short)
+{
+	struct spray_dev *dev;
+
+	spin_lock_bh(&rx->sn->devs_lock);
+	dev = spray_rx_dev(rx);
+	if (dev && is_short)
+		spray_count(dev, drop_short);
+	else if (dev)
+		spray_count(dev, drop_no_qp);
+	spin_unlock_bh(&rx->sn->devs_lock);
+}
+
+static void spray_rx_packet(struct spray_rx *rx, const u8 *pkt, u32 len)
+{
+	struct spray_qp *qp;
+	u32 qpn;
+	int i;
+
+	if (len < TP_BTH_LEN + TP_ICRC_LEN || len & 3) {
+		spray_rx_count_stray(rx, true);
+		return;
+	}
+	qpn = tp_wire_dqpn(pkt);
+	if (qpn == TP_GSI_QPN) {
+		spray_rx_gsi(rx, pkt, len);
+		return;
+	}
+	i = spray_rx_touch(rx, qpn);
+	if (i < 0) {
+		spray_rx_count_stray(rx, false);
+		return;
+	}
+	qp = rx->touched[i].qp;
+	if (qp->ud)
+		spray_ud_receive(rx, qp, pkt, len);
+	else
+		rx->touched[i].half |= spray_rx_rc(rx, qp, pkt, len);
+}
+
+/* --- bursts --- */
+
+/* Bytes [off, off + len) of the skb as one piece. */
+static const u8 *spray_rx_piece(struct sk_buff *skb, u32 off, u32 len)
+{
+	u32 head = skb_headlen(skb), i;
+	u8 *bounce;
+
+	if (off + len <= head)
+		return skb->data + off;
+	if (off >= head && !skb_has_frag_list(skb)) {
+		u32 at = head;
+
+		for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
+			const skb_frag_t *f = &skb_shinfo(skb)->frags[i];
+			u32 size = skb_frag_size(f);
+
+			if (off < at + size) {
+				if (off + len <= at + size)
+					return (u8 *)skb_frag_address(f) + (off - at);
+				break;
+			}
+			at += size;
+		}
+	}
+	bounce = this_cpu_read(spray_bounce);
+	if (len > SPRAY_BOUNCE || skb_copy_bits(skb, off, bounce, len))
+		return NULL;
+	return bounce;
+}
+
+static void spray_rx_headers(struct spray_rx *rx, struct sk_buff *skb)
+{
+	rx->skb = skb;
+	rx->sport = ntohs(udp_hdr(skb)->source);
+	rx->v6 = ip_hdr(skb)->version == 6;
+	if (rx->v6) {
+		rx->ce = INET_ECN_is_ce(ipv6_get_dsfield(ipv6_hdr(skb)));
+		rx->entropy = ntohl(ip6_flowlabel(ipv6_hdr(skb))) << 16 | rx->sport;
+	} else {
+		rx->ce = INET_ECN_is_ce(ip_hdr(skb)->tos);
+		rx->entropy = rx->sport;
+	}
+}
+
+void spray_rx_burst(struct spray_rx *rx, struct sk_buff *skb)
+{
+	u32 size = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : skb->len;
+	u32 off;
+
+	if (udp_lib_checksum_complete(skb)) {
+		struct spray_dev *dev;
+
+		rx->skb = skb;
+		rx->v6 = ip_hdr(skb)->version == 6;
+		spin_lock_bh(&rx->sn->devs_lock);
+		dev = spray_rx_dev(rx);
+		if (dev)
+			spray_count(dev, drop_checksum);
+		spin_unlock_bh(&rx->sn->devs_lock);
+		kfree_skb(skb);
+		return;
+	}
+	spray_rx_headers(rx, skb);
+	rx->seg = 0;
+	for (off = 0; off < skb->len; off += size, rx->seg++) {
+		u32 len = min(size, skb->len - off);
+		const u8 *pkt = spray_rx_piece(skb, off, len);
+
+		if (pkt)
+			spray_rx_packet(rx, pkt, len);
+	}
+	consume_skb(skb);
+	if (++rx->bursts >= SPRAY_RX_BATCH)
+		spray_rx_end(rx);
+}
