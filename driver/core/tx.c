@@ -100,7 +100,7 @@ static u32 tp_tx_stamp(struct tp_tx *t, u32 now_us)
  * @sent: TP_WINDOW records
  * @psn: first PSN, 24 bits
  * @payload: typical bytes of payload per packet
- * @paths: of the destination
+ * @paths: of the destination; NULL for a queue that is not connected and only flushes
  * @seed: of the path choice
  * @now: ns
  */
@@ -108,7 +108,7 @@ void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *op
 		struct tp_sent *sent, u32 psn, u32 payload, struct tp_paths *paths, u32 seed,
 		u64 now)
 {
-	u32 base = READ_ONCE(paths->base_us);
+	u32 base = paths ? READ_ONCE(paths->base_us) : 0;
 
 	memset(t, 0, sizeof(*t));
 	t->space = space;
@@ -722,14 +722,16 @@ static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, s
 		return false;
 	if (a->entropy)
 		tp_path_revived(t->paths, a->entropy);
+	if (tp_tx_all_received(t))
+		t->last_progress_ns = now;	/* the peer lives, and only its own side makes us wait */
 	if (!t->probe_open || a->probe_id != t->probe_id)
 		return false;
 	t->probe_open = false;
 	t->silent = 0;
 	t->rto_backoff = 0;
-	tp_tx_arm_rto(t, now);
-	if (tp_tx_all_received(t))
-		t->last_progress_ns = now;	/* the peer lives, and only its own side makes us wait */
+	if (!tp_tx_all_received(t))	/* what is resent now may be lost again, but not by silence */
+		t->probe_backoff = min_t(u8, t->probe_backoff, TP_SILENT_RTO);
+	tp_tx_arm(t, now);
 	n->wide = true;
 	tp_news_note(t, n, t->probe_ev, t->probe_stamp, t->nxt, true);
 	return true;
