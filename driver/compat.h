@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * One interface for all kernels. The code is written for the newest; what is
+ * older is mapped here, by the flags of features.sh (presence in the headers,
+ * never a version). Force-included before every file of the module, so nothing
+ * heavy is included here.
+ */
+#ifndef SPRAY_COMPAT_H
+#define SPRAY_COMPAT_H
+
+#ifndef SPRAY_FEATURES
+#error "driver/features.sh did not run: build through Kbuild"
+#endif
+
+#include <linux/hrtimer.h>
+#include <linux/kconfig.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+
+/* Memory is reached by page_address() for as long as it is registered. */
+#ifdef CONFIG_HIGHMEM
+#error "kernels with highmem are not supported"
+#endif
+
+#ifdef SPRAY_HAVE_UNALIGNED
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+/* --- verbs --- */
+
+/* Last argument of create_cq: an attribute bundle (NULL for kernel queues), or the bare udata. */
+#ifdef SPRAY_HAVE_CREATE_CQ_ATTRS
+#define spray_cq_bundle		uverbs_attr_bundle
+#define spray_cq_udata(b)	((b) ? &(b)->driver_udata : NULL)
+#else
+#define spray_cq_bundle		ib_udata
+#define spray_cq_udata(b)	(b)
+#endif
+
+/* reg_user_mr got a steering-tag handle before the udata: an argument list that holds both forms. */
+#ifdef SPRAY_HAVE_REG_MR_DMAH
+#define SPRAY_REG_MR_TAIL	struct ib_dmah *dmah, struct ib_udata *udata
+#define spray_reg_mr_has_dmah()	(dmah != NULL)
+#else
+#define SPRAY_REG_MR_TAIL	struct ib_udata *udata
+#define spray_reg_mr_has_dmah()	false
+#endif
+
+#ifndef SPRAY_HAVE_UMEM_GET_VA
+#define ib_umem_get_va		ib_umem_get
+#endif
+
+#ifndef SPRAY_HAVE_MARK_NAME
+#define ib_mark_name_assigned_by_user(dev)	((void)(dev))
+#endif
+
+/* Without it there is one way only: a device of the initial namespace. */
+#ifndef SPRAY_HAVE_ALLOC_WITH_NET
+#define ib_alloc_device_with_net(type, member, net)	((void)(net), ib_alloc_device(type, member))
+#endif
+
+/* --- timers, workqueues --- */
+
+#ifdef SPRAY_HAVE_HRTIMER_SETUP
+#define spray_hrtimer_setup	hrtimer_setup
+#else
+static inline void spray_hrtimer_setup(struct hrtimer *t,
+				       enum hrtimer_restart (*fn)(struct hrtimer *),
+				       clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(t, clock, mode);
+	t->function = fn;
+}
+#endif
+
+#ifndef timer_container_of
+#define timer_container_of	from_timer
+#endif
+
+/* Newer kernels warn unless a workqueue says which of the two it is; older ones know no such flag. */
+#ifndef SPRAY_HAVE_WQ_PERCPU
+#define WQ_PERCPU		0
+#endif
+
+/* --- network --- */
+
+/* Where struct flowi4 keeps the DSCP; a macro, so that <net/flow.h> is for its users to include. */
+#ifdef SPRAY_HAVE_FLOWI4_DSCP
+#define spray_flowi4_set_tos(fl, tos)	((fl)->flowi4_dscp = inet_dsfield_to_dscp(tos))
+#else
+#define spray_flowi4_set_tos(fl, tos)	((fl)->flowi4_tos = (tos))
+#endif
+
+/* Tunnel sockets are handed over as struct sock, before as struct socket. */
+#ifdef SPRAY_HAVE_UDP_TUNNEL_SK
+#define spray_udp_tunnel_release(sock)	udp_tunnel_sock_release((sock)->sk)
+#else
+#define spray_udp_tunnel_release(sock)	udp_tunnel_sock_release(sock)
+#endif
+
+#endif

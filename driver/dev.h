@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* The device: an ib_device on one net_device, and the objects that need no file of their own. */
+#ifndef SPRAY_DEV_H
+#define SPRAY_DEV_H
+
+#include <linux/hashtable.h>
+#include <linux/netdevice.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+
+#include "stats.h"
+
+struct spray_net;
+struct spray_qp;
+
+enum {
+	SPRAY_PEER_HASH_BITS	= 8,
+	SPRAY_GID_TABLE_LEN	= 128,
+};
+
+/**
+ * struct spray_dev - one soft RNIC
+ * @ndev: its net_device; the reference of ib_device_set_netdev() and one of our own
+ * @sn: the UDP sockets of @ndev's network namespace
+ * @stats: counters
+ * @mrs: key index -> struct spray_mr
+ * @ahs: number -> struct spray_ah; its lock is a leaf, irqsave
+ * @gsi: QP 1, or NULL; under devs_lock of the namespace
+ * @peers: destinations, by address; @peers_lock (leaf, bh)
+ * @held: bytes of held packets over all QPs (device pool)
+ * @link: entry in the list of the namespace's devices
+ * @all: entry in dev.c's list of all devices
+ * @pd_next: number of the PD allocated last
+ */
+struct spray_dev {
+	struct ib_device ib;
+	struct net_device *ndev;
+	netdevice_tracker tracker;
+	struct list_head all;
+	struct spray_net *sn;
+	struct spray_stats __percpu *stats;
+	struct xarray mrs;
+	u32 mr_next;
+	struct xarray ahs;
+	u32 ah_next;
+	struct spray_qp *gsi;
+	DECLARE_HASHTABLE(peers, SPRAY_PEER_HASH_BITS);
+	spinlock_t peers_lock;
+	atomic_long_t held;
+	bool icrc;
+	struct list_head link;
+	enum ib_port_state port_state;	/* last one told to consumers */
+	atomic_t pd_next;
+};
+
+static inline struct spray_dev *to_sdev(struct ib_device *ib)
+{
+	return container_of(ib, struct spray_dev, ib);
+}
+
+struct spray_ucontext {
+	struct ib_ucontext ib;
+};
+
+struct spray_pd {
+	struct ib_pd ib;
+};
+
+/* An address handle: a destination and the number that work requests name it by. */
+struct spray_ah {
+	struct ib_ah ib;
+	struct spray_peer *peer;
+	u32 num;
+	struct rdma_ah_attr attr;
+};
+
+static inline struct spray_ah *to_sah(struct ib_ah *ib)
+{
+	return container_of(ib, struct spray_ah, ib);
+}
+
+/**
+ * spray_ah_peer() - the destination of address handle @num
+ * @pd: protection domain of the QP that sends
+ * Any context. Return: referenced, or NULL if @pd has no such handle.
+ */
+struct spray_peer *spray_ah_peer(struct spray_dev *dev, struct ib_pd *pd, u32 num);
+
+/* Kernel memory that user space maps: the rings. */
+struct spray_mmap {
+	struct rdma_user_mmap_entry entry;
+	void *mem;		/* vmalloc_user() */
+};
+
+/**
+ * spray_mmap_new() - make @mem (vmalloc_user, @size bytes) mappable by @uctx
+ * Frees @mem when the last user is gone, also on failure of this function.
+ * Return: entry or ERR_PTR.
+ */
+struct spray_mmap *spray_mmap_new(struct ib_ucontext *uctx, void *mem, size_t size, u64 *offset);
+
+extern const struct ib_device_ops spray_dev_ops;
+extern unsigned short spray_port;	/* module parameter: UDP port, host order */
+extern bool spray_use_icrc;		/* module parameter: for links made from now on */
+
+int spray_dev_init(void);		/* notifier, link type: from here on devices come */
+void spray_dev_exit(void);		/* after it there is none and none can come */
+/* Unregister the devices of a namespace that goes away, and wait for them. Takes RTNL. */
+void spray_dev_net_exit(struct net *net);
+/* ib_device_ops.dealloc_driver */
+void spray_dev_dealloc(struct ib_device *ib);
+
+/* The state that the net_device is in now, as a port state. */
+enum ib_port_state spray_port_state(const struct spray_dev *dev);
+
+/* Copy a response to user space, as much as it has room for. Return: 0 or -EFAULT. */
+int spray_udata_respond(struct ib_udata *udata, void *resp, size_t size);
+
+#endif

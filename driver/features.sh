@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# features.sh KERNEL_SOURCE: compiler flags that say what this kernel's headers offer.
+#
+# Distribution kernels carry backports, so nothing asks for a version: one look into the header per
+# change. The flags are read by compat.h only. SPRAY_FEATURES tells it that this script came to its end.
+set -eu
+
+inc=$1/include
+[ -r "$inc/rdma/ib_verbs.h" ] || { echo "features.sh: no kernel headers in $1" >&2; exit 1; }
+
+# has NAME HEADER REGEX: the header exists and, on one line, matches
+has()
+{
+	if [ -r "$inc/$2" ] && tr -s '\n\t ' ' ' <"$inc/$2" | grep -Eq "$3"; then
+		printf ' -DSPRAY_HAVE_%s' "$1"
+	fi
+}
+
+has CREATE_CQ_ATTRS	rdma/ib_verbs.h '\(\*create_cq\)\([^)]*struct uverbs_attr_bundle'
+has REG_MR_DMAH		rdma/ib_verbs.h '\(\*reg_user_mr\)\([^)]*struct ib_dmah'
+has UMEM_GET_VA		rdma/ib_umem.h 'struct ib_umem \*ib_umem_get_va\('
+has ALLOC_WITH_NET	rdma/ib_verbs.h 'define ib_alloc_device_with_net\('
+has MARK_NAME		rdma/ib_verbs.h 'ib_mark_name_assigned_by_user\('
+has REPORT_PORT_EVENT	rdma/ib_verbs.h '\(\*report_port_event\)\('
+has HRTIMER_SETUP	linux/hrtimer.h 'void hrtimer_setup\('
+has FLOWI4_DSCP		net/flow.h 'define flowi4_dscp'
+has UDP_TUNNEL_SK	net/udp_tunnel.h 'setup_udp_tunnel_sock\(struct net \*net, struct sock '
+has UNALIGNED		linux/unaligned.h 'get_unaligned'
+has WQ_PERCPU		linux/workqueue.h 'WQ_PERCPU ='
+
+printf ' -DSPRAY_FEATURES\n'

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The module: its parameters, the order in which its parts come and go. */
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+
+#include "core/wire.h"
+#include "dev.h"
+#include "icrc.h"
+#include "receive.h"
+#include "udp.h"
+
+unsigned short spray_port = TP_UDP_PORT;
+module_param_named(port, spray_port, ushort, 0444);
+MODULE_PARM_DESC(port, "UDP port that is listened on and sent to (default 4791)");
+
+bool spray_use_icrc = true;
+module_param_named(icrc, spray_use_icrc, bool, 0644);
+MODULE_PARM_DESC(icrc, "invariant CRC on links added from now on; both ends alike (default on)");
+
+static int __init spray_init(void)
+{
+	int err;
+
+	if (!spray_port) {
+		pr_err("rdma_spray: port must not be 0\n");
+		return -EINVAL;
+	}
+	err = spray_icrc_init();
+	if (err)
+		return err;
+	err = spray_rx_init();
+	if (err)
+		goto fail_icrc;
+	err = spray_udp_init();
+	if (err)
+		goto fail_rx;
+	err = spray_dev_init();
+	if (err)
+		goto fail_udp;
+	return 0;
+
+fail_udp:
+	spray_udp_exit();
+fail_rx:
+	spray_rx_exit();
+fail_icrc:
+	spray_icrc_exit();
+	return err;
+}
+
+static void __exit spray_exit(void)
+{
+	spray_dev_exit();
+	spray_udp_exit();
+	/* RCU callbacks are code of this module. */
+	rcu_barrier();
+	spray_rx_exit();
+	spray_icrc_exit();
+}
+
+module_init(spray_init);
+module_exit(spray_exit);
+
+MODULE_DESCRIPTION("Soft RDMA over any net_device, RC packets sprayed over many UDP paths");
+MODULE_LICENSE("Dual BSD/GPL");
