@@ -24,8 +24,12 @@
  * Loss is not congestion by itself: paths lose packets at random, and a window
  * that halves for it is what ruins RDMA on a lossy link. Per round trip
  *   more than cwnd / 16 lost	no growth: a shallow queue overflows a little
- *   more than cwnd / 4 lost	quick adapt: cwnd = bytes that arrived in the last RTT
+ *   more than cwnd / 8 lost	quick adapt: cwnd = bytes that arrived in the last RTT;
+ *				then growth by 1, 2, 4 ... packets per RTT, or a
+ *				shallow queue would overflow by a third again at once
  *   everything (RTO)		cwnd = least, and start anew
+ * Quick adapt costs nothing where it is wrong: what arrived in an RTT is what
+ * the path carried.
  */
 #include "cc.h"
 
@@ -39,6 +43,7 @@ enum {
 	START_PACKETS	= 64,
 	GROWTH		= 32,		/* of the largest window per RTT, at most */
 	AVG_GAIN	= 8,
+	CALM_MAX	= 10,
 };
 
 /**
@@ -55,6 +60,7 @@ void tp_cc_init(struct tp_cc *c, u32 packet_bytes, u32 max_packets)
 	c->max = packet_bytes * max_t(u32, max_packets, MIN_PACKETS);
 	c->cwnd = min_t(u32, packet_bytes * START_PACKETS, c->max);
 	c->slow_start = true;
+	c->calm = CALM_MAX;
 }
 
 static u32 target_us(u32 base_us)
@@ -76,6 +82,8 @@ static void roll_round(struct tp_cc *c, u32 base_us, u32 now_us)
 	c->acked = 0;
 	c->lost = 0;
 	c->epoch_us = now_us;
+	if (c->calm < CALM_MAX)
+		c->calm++;
 }
 
 static void average(struct tp_cc *c, u32 queue_us)
@@ -126,6 +134,12 @@ static void grow(struct tp_cc *c, u32 bytes, u32 per_rtt)
 		c->inc = 0;
 }
 
+/* The most to grow per RTT. */
+static u32 growth(const struct tp_cc *c)
+{
+	return (u32)min_t(u64, c->max / GROWTH, (u64)c->packet << c->calm);
+}
+
 static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us)
 {
 	u32 target = target_us(base_us);
@@ -135,7 +149,7 @@ static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us)
 	if (c->slow_start)
 		c->cwnd += min_t(u32, bytes, c->max - c->cwnd);
 	else if (queue_us < target)
-		grow(c, bytes, (u32)div_u64((u64)(c->max / GROWTH) * (target - queue_us), target));
+		grow(c, bytes, (u32)div_u64((u64)growth(c) * (target - queue_us), target));
 	else
 		grow(c, bytes, c->packet);
 }
@@ -170,6 +184,8 @@ void tp_cc_lost(struct tp_cc *c, u32 bytes, bool rto, u32 base_us, u32 now_us)
 		c->slow_start = true;
 		return;
 	}
-	if (c->lost > c->cwnd / 4 && may_cut(c, base_us, now_us))
+	if (c->lost > c->cwnd / 8 && may_cut(c, base_us, now_us)) {
 		set_cut(c, max_t(u32, c->acked, c->acked_prev), now_us);
+		c->calm = 0;
+	}
 }

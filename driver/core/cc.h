@@ -19,6 +19,7 @@
  * @acked_prev: the same of the round trip before
  * @lost: bytes lost since @epoch_us
  * @epoch_us: start of the current round trip
+ * @calm: round trips since the last loss burst, up to a limit
  * @cut_valid: @last_cut_us is set
  * @slow_start: no sign of congestion yet: double per round trip
  */
@@ -34,6 +35,7 @@ struct tp_cc {
 	u32 lost;
 	u32 epoch_us;
 	u64 inc;
+	u8 calm;
 	bool cut_valid;
 	bool slow_start;
 };
