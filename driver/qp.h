@@ -17,7 +17,8 @@
  *                         memory and handing packets to the stack happen inside.
  *   sq.lock | rq.lock     irqsave. Kernel posters only (post from any context).
  *   cq.lock               irqsave, leaf. Post, poll, arm from any context.
- *   xa_lock of QPs, MRs, AHs; peers_lock; devs_lock      bh, leaves.
+ *   xa_lock of QPs, MRs; devs_lock                       bh, leaves.
+ *   xa_lock of AHs; peers_lock                           irqsave, leaves.
  *
  * Path state (struct tp_paths) needs no lock: single-word hints, see core/path.h.
  *

@@ -23,22 +23,12 @@ enum {
 /* The destination of an entry, referenced. Kernel posters stored it so; users name an AH. */
 static struct spray_peer *spray_ud_peer(struct spray_qp *qp, struct spray_sqe *sqe)
 {
-	struct spray_peer *peer = NULL;
-	unsigned long flags;
-	struct spray_ah *ah;
+	struct spray_peer *peer;
 
-	if (!qp->ctl) {
-		peer = (struct spray_peer *)(uintptr_t)sqe->raddr;
-		sqe->raddr = 0;
-		return peer;
-	}
-	xa_lock_irqsave(&qp->dev->ahs, flags);
-	ah = xa_load(&qp->dev->ahs, (u32)sqe->raddr);
-	if (ah && ah->ib.pd == qp->ib.pd) {
-		peer = ah->peer;
-		refcount_inc(&peer->ref);
-	}
-	xa_unlock_irqrestore(&qp->dev->ahs, flags);
+	if (qp->ctl)
+		return spray_ah_peer(qp->dev, qp->ib.pd, (u32)sqe->raddr);
+	peer = (struct spray_peer *)(uintptr_t)sqe->raddr;
+	sqe->raddr = 0;
 	return peer;
 }
 

@@ -294,6 +294,7 @@ static struct spray_peer *spray_peer_find(struct spray_dev *dev, const struct sp
 struct spray_peer *spray_peer_get(struct spray_dev *dev, const struct rdma_ah_attr *attr, gfp_t gfp)
 {
 	struct spray_peer *p, *old;
+	unsigned long flags;
 	u32 hash;
 	int err;
 
@@ -311,11 +312,11 @@ struct spray_peer *spray_peer_get(struct spray_dev *dev, const struct rdma_ah_at
 	tp_paths_init(&p->paths, TP_PATHS, get_random_u64());
 	hash = spray_peer_hash(p);
 
-	spin_lock_bh(&dev->peers_lock);
+	spin_lock_irqsave(&dev->peers_lock, flags);
 	old = spray_peer_find(dev, p, hash);
 	if (!old)
 		hash_add(dev->peers, &p->node, hash);
-	spin_unlock_bh(&dev->peers_lock);
+	spin_unlock_irqrestore(&dev->peers_lock, flags);
 	if (!old)
 		return p;
 	dst_cache_destroy(&p->dst);
@@ -325,12 +326,14 @@ struct spray_peer *spray_peer_get(struct spray_dev *dev, const struct rdma_ah_at
 
 void spray_peer_put(struct spray_peer *p)
 {
+	unsigned long flags;
+
 	if (!p || !refcount_dec_and_test(&p->ref))
 		return;
 	/* No new reference from here on (inc_not_zero); all users held one. */
-	spin_lock_bh(&p->dev->peers_lock);
+	spin_lock_irqsave(&p->dev->peers_lock, flags);
 	hash_del(&p->node);
-	spin_unlock_bh(&p->dev->peers_lock);
+	spin_unlock_irqrestore(&p->dev->peers_lock, flags);
 	dst_cache_destroy(&p->dst);
 	kfree(p);
 }
