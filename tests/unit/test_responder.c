@@ -472,6 +472,14 @@ TEST(rnr__wishes_to_answer)
 	assert_int_equal(answer(&r, -1).syndrome, TP_SYN_RNR);
 }
 
+TEST(nak__wishes_to_answer)
+{
+	struct tp_resp r = fresh();
+
+	tp_resp_nak(&r, TP_NAK_INV_REQ);
+	assert_int_equal(answer(&r, -1).syndrome, TP_SYN_NAK);
+}
+
 TEST(nak__ends_everything)
 {
 	struct tp_resp r = fresh();
@@ -599,10 +607,13 @@ TEST(read__implies_arrival)
 	struct tp_op *o;
 	u32 i;
 
+	tx_acks = 0;
 	for (i = 0; i < MAX_RD; i++)
 		assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+	ops[0].first_psn = r.tx.nxt - 50;		/* of an earlier life */
 	assert_false(tp_resp_read(&r, &p, PL, 0, &o));	/* the first was not even sent */
 	assert_int_equal(r.rd_no, MAX_RD);
+	assert_int_equal(tx_acks, 0);
 	send_all(&r.tx);
 	r.tx.nxt = 502;					/* nor all of it */
 	assert_false(tp_resp_read(&r, &p, PL, 0, &o));
@@ -619,6 +630,25 @@ TEST(read__implies_arrival)
 	assert_true(tp_resp_read(&r, &p, PL, 0, &o));
 	assert_int_equal(last_tx_ack.exec_psn, 506);
 	assert_int_equal(last_tx_ack.cum_psn, 510);
+}
+
+/* Room in the slots: nothing is implied. */
+TEST(read__implies_nothing)
+{
+	struct tp_resp r = fresh_with_tx();
+	struct tp_pkt p = read_pkt(0, 0, 250);
+	struct tp_ack a = upto(512);
+	struct tp_op *o;
+	u32 i;
+
+	for (i = 0; i < MAX_RD; i++)
+		tp_resp_read(&r, &p, PL, 0, &o);
+	send_all(&r.tx);
+	tp_resp_ack(&r, 0, &a);
+	tx_acks = 0;
+	for (i = 0; i < MAX_RD; i++)
+		assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+	assert_int_equal(tx_acks, 0);
 }
 
 TEST(ack__retires_executed)
@@ -1132,6 +1162,7 @@ int main(void)
 		RUN(executed__counters),
 		RUN(rnr__answers_until_unblocked),
 		RUN(rnr__wishes_to_answer),
+		RUN(nak__wishes_to_answer),
 		RUN(nak__ends_everything),
 		RUN(nak__first_one_stays),
 		RUN(read__becomes_a_message),
@@ -1139,6 +1170,7 @@ int main(void)
 		RUN(read__atomic),
 		RUN(read__refused),
 		RUN(read__implies_arrival),
+		RUN(read__implies_nothing),
 		RUN(ack__retires_executed),
 		RUN(ack__keeps_what_was_not_sent),
 		RUN(ack__without_response_space),

@@ -163,6 +163,7 @@ TEST(executed__opens_right_edge)
 	FOR_STARTS(rx, s) {
 		receive(&rx, s);
 		assert_int_equal(check(&rx, s + TP_WINDOW), TP_OUTSIDE);
+		answer(&rx);
 		tp_rx_executed(&rx);
 		assert_int_equal(check(&rx, s), TP_DUP);
 		assert_int_equal(check(&rx, s + TP_WINDOW), TP_NEW);
