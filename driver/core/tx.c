@@ -9,10 +9,21 @@
  *
  * Time of sending is a "stamp", microseconds, strictly increasing from burst
  * to burst, so (stamp, PSN) is the order in which packets left. A packet that
- * was sent twice tells nothing certain: it gives no RTT sample, and if it is
- * acknowledged faster than its path can answer, it was the first copy that
- * arrived: the resend was needless, this fabric reorders, and loss detection
- * becomes more patient until 32 resends in a row were needed.
+ * was sent twice tells nothing certain: it gives no RTT sample.
+ *
+ * Reordering inside a path (rare, but emulators and bonded links do it) shows
+ * in resends that prove needless: acknowledged faster than any path can answer,
+ * or reported as duplicates. Each such round trip doubles the time that rules 1
+ * and 2 wait on top, from 250 us on; each 32 resends that were needed halve it.
+ *
+ * Path of a burst. An answer over some EV says that its path has just served
+ * something, so the next burst takes the same EV again: every path is fed as
+ * fast as it serves, and what is in flight there stays the same. To even out
+ * the queues, an EV with queueing delay q is given up with probability
+ * (q - avg) / q, avg being that of the paths heard lately; in one round trip
+ * that brings a path that has q / avg too much back to its share. What was
+ * given up, lost or never used goes where tp_path_pick() says. However unevenly
+ * a fabric hashes EVs onto its paths, all are filled alike.
  *
  * Rule 2 and rule 4 are built for clocks that jump (a guest that was not
  * scheduled): a timer that fires late first lets waiting acks be read, and
@@ -29,9 +40,13 @@ enum {				/* us, unless said */
 	TP_RACK_SLACK	= 250,		/* for the rest of a batch of acks */
 	TP_RACK_GRACE	= 1000,		/* for the acks behind a timer that came late */
 	TP_LOCAL_RETRY	= 1000,		/* after a refusal of the local stack */
-	TP_REO_MAX	= 8,
+	TP_REO_WAIT	= 125,		/* doubled once per step */
+	TP_REO_MAX	= 8,		/* steps: 32 ms */
+	TP_REO_DUP	= 5,		/* steps that duplicates alone justify: networks make some, too */
 	TP_REO_DECAY	= 32,		/* packets */
 	TP_SILENT_RTO	= 2,		/* probes */
+	TP_QUEUE_NOISE	= 100,
+	TP_SLOW_DECAY	= 256,		/* paths heard */
 	TP_BURST_SHARE	= 16,		/* a burst is this part of the window */
 	TP_PATH_PROBE	= 0x8000,	/* bit in the id of probes that test a path */
 };
@@ -295,6 +310,54 @@ static u32 tp_tx_room(struct tp_tx *t, u32 max_pkts)
 	return t->limited ? 0 : want;
 }
 
+static u32 tp_tx_random(struct tp_tx *t)
+{
+	t->rng = t->rng * 1664525 + 1013904223;
+	return t->rng;
+}
+
+static u32 tp_tx_mean_queue_us(const struct tp_tx *t)
+{
+	u32 i, sum = 0;
+
+	for (i = 0; i < TP_DELAYS; i++)
+		sum += t->q_us[i];
+	return sum / TP_DELAYS;
+}
+
+/* May this EV, just heard, be used again? Evens out the queues: see the head of the file. */
+static bool tp_tx_stays(struct tp_tx *t, u8 ev)
+{
+	u32 q = tp_path_queue_us(t->paths, ev), avg = tp_tx_mean_queue_us(t);
+
+	if (READ_ONCE(t->paths->p[ev].state) != TP_PATH_GOOD)
+		return false;
+	if (q <= avg + TP_QUEUE_NOISE)
+		return true;
+	return ((u64)tp_tx_random(t) * q) >> 32 < avg;
+}
+
+static u8 tp_tx_path(struct tp_tx *t, u8 avoid, u32 now_us)
+{
+	if (t->nagain) {
+		u8 ev = t->again[0];
+
+		memmove(t->again, t->again + 1, --t->nagain);
+
+		if (ev != avoid && tp_tx_stays(t, ev))
+			return ev;
+	}
+	return tp_path_pick(t->paths, &t->rng, avoid, now_us);
+}
+
+/* A burst was heard: another may take its place on its EV. */
+static void tp_tx_use_again(struct tp_tx *t, u8 ev)
+{
+	if (t->nagain == TP_DELAYS)
+		memmove(t->again, t->again + 1, --t->nagain);
+	t->again[t->nagain++] = ev;
+}
+
 /**
  * tp_tx_burst() - begin a burst
  * @t: packet space
@@ -333,7 +396,7 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 		b->psn = t->nxt;
 		b->end = t->nxt + min_t(u32, room, t->wnd_end - t->nxt);
 	}
-	b->ev = tp_path_pick(t->paths, &t->rng, avoid, now_us);
+	b->ev = tp_tx_path(t, avoid, now_us);
 	b->entropy = READ_ONCE(t->paths->p[b->ev].entropy);
 	b->stamp = tp_tx_stamp(t, now_us);
 	return true;
@@ -418,12 +481,13 @@ static void tp_tx_record(struct tp_tx *t, const struct tp_burst *b, const struct
 	r->stamp = b->stamp;
 	r->ev = b->ev;
 	r->bytes = (u16)min_t(u32, size, 0xffff);
-	r->flags = b->rtx ? TP_SENT_RTX : 0;
+	r->flags = (b->rtx ? TP_SENT_RTX : 0) | (b->n ? 0 : TP_SENT_HEAD);
 	t->inflight += r->bytes;
 	t->last_sent_ns = now;
 	if (b->rtx) {
 		t->lost--;
 		t->c_rtx++;
+		t->last_rtx_us = tp_us(now);
 		return;
 	}
 	if (o->op == t->started) {
@@ -634,13 +698,23 @@ static void tp_news_note(struct tp_tx *t, struct tp_news *n, u8 ev, u32 stamp, u
 	n->psn[ev] = psn;
 }
 
-/* A packet that was sent again, or was to be, had arrived in the first place. */
-static void tp_tx_needless(struct tp_tx *t)
+/* Something that was sent again, or was to be, had arrived in the first place. */
+static void tp_tx_needless(struct tp_tx *t, u8 most, u32 now_us)
 {
 	t->c_needless++;
 	t->reo_good = 0;
-	if (t->reo < TP_REO_MAX)
-		t->reo++;
+	if (t->reo >= most || (t->reo && now_us - t->reo_us < t->srtt_us))
+		return;
+	t->reo++;
+	t->reo_us = now_us;
+}
+
+/* A duplicate was seen by the peer: ours, if we resent anything lately. */
+static void tp_tx_duplicate(struct tp_tx *t, u32 now_us)
+{
+	t->c_dup++;
+	if (t->c_rtx && now_us - t->last_rtx_us < 2 * t->slow_us)
+		tp_tx_needless(t, TP_REO_DUP, now_us);
 }
 
 static void tp_tx_needed(struct tp_tx *t)
@@ -665,12 +739,14 @@ static void tp_tx_got(struct tp_tx *t, u32 psn, struct tp_news *n)
 	n->any = true;
 	n->hi = psn;
 	n->bytes += r->bytes;
+	if (r->flags & TP_SENT_HEAD)
+		tp_tx_use_again(t, r->ev);
 	if (lost)
 		t->lost--;
 	else
 		t->inflight -= r->bytes;
-	if (lost || (rtx && n->now_us - r->stamp < READ_ONCE(t->paths->p[r->ev].base_us))) {
-		tp_tx_needless(t);
+	if (lost || (rtx && n->now_us - r->stamp < READ_ONCE(t->paths->base_us))) {
+		tp_tx_needless(t, TP_REO_MAX, n->now_us);
 		if (rtx)
 			return;		/* which copy it was is unknown */
 	} else if (rtx) {
@@ -764,7 +840,7 @@ static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const stru
 		tp_path_acked(t->paths, ev, us, ce, n->now_us);
 		if (us)
 			tp_tx_rtt(t, us);
-		t->slow_us = max_t(u32, t->slow_us - t->slow_us / 32,
+		t->slow_us = max_t(u32, t->slow_us - t->slow_us / TP_SLOW_DECAY,
 				   tp_path_patience_us(t->paths, ev));
 		t->q_us[t->q_pos++ % TP_DELAYS] =
 			(u16)min_t(u32, tp_path_queue_us(t->paths, ev), 0xffff);
@@ -796,40 +872,70 @@ static bool tp_news_overtakes(const struct tp_news *n, const struct tp_sent *r, 
 	       tp_sent_before(r->stamp, psn, n->stamp[r->ev], n->psn[r->ev]);
 }
 
-/* Rule 2: has this packet, overtaken on some other path, run out of its own path's patience? */
-static bool tp_tx_out_of_patience(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r)
+static u32 tp_tx_reo_wait_us(const struct tp_tx *t)
 {
-	u32 due;
+	return t->reo ? TP_REO_WAIT << t->reo : 0;
+}
 
+/* When this packet, overtaken on some other path, will have run out of its own path's patience. */
+static u32 tp_tx_patience_end(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r)
+{
 	if (s->stamp != r->stamp || !s->patience_us) {
 		s->stamp = r->stamp;
-		s->patience_us = tp_path_patience_us(t->paths, r->ev);
-		s->patience_us += s->patience_us / 4 * t->reo;
+		s->patience_us = max_t(u32, tp_path_patience_us(t->paths, r->ev), t->slow_us) +
+				 tp_tx_reo_wait_us(t);
 	}
-	due = r->stamp + s->patience_us;
-	if (!s->news && !tp_before(s->now_us, due))
-		return true;
-	if (tp_before(due, s->now_us + TP_RACK_SLACK))
-		due = s->now_us + TP_RACK_SLACK;
+	return r->stamp + s->patience_us;
+}
+
+static void tp_scan_later(struct tp_scan *s, u32 due)
+{
 	if (!s->again || tp_before(due, s->due_us))
 		s->due_us = due;
 	s->again = true;
+}
+
+/* Rule 1. */
+static bool tp_tx_lost_on_ev(struct tp_tx *t, struct tp_scan *s, struct tp_sent *r, u32 psn)
+{
+	u32 due = r->stamp + READ_ONCE(t->paths->p[r->ev].rtt_us) + tp_tx_reo_wait_us(t);
+
+	if (s->news && tp_news_overtakes(s->news, r, psn))
+		r->flags |= TP_SENT_OVERTAKEN;
+	if (!(r->flags & TP_SENT_OVERTAKEN))
+		return false;
+	if (!t->reo || !tp_before(s->now_us, due))
+		return true;
+	tp_scan_later(s, due);
 	return false;
 }
 
-/* Is this packet lost? Packets known received or lost are not asked for. */
-static bool tp_tx_judge(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r, u32 psn)
+/* Rule 2. Acks only set the time for it: the rest of a batch of acks may know more. */
+static bool tp_tx_lost_by_time(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r, u32 psn)
 {
-	if (s->news && !t->reo && tp_news_overtakes(s->news, r, psn)) {
+	u32 due, soon = s->now_us + TP_RACK_SLACK;
+
+	if (!tp_sent_before(r->stamp, psn, t->rack_stamp, t->rack_psn))
+		return false;
+	due = tp_tx_patience_end(t, s, r);
+	if (!s->news && !tp_before(s->now_us, due))
+		return true;
+	tp_scan_later(s, tp_before(due, soon) ? soon : due);
+	return false;
+}
+
+/* Is this packet, not known received, lost? */
+static bool tp_tx_judge(struct tp_tx *t, struct tp_scan *s, struct tp_sent *r, u32 psn)
+{
+	if (tp_tx_lost_on_ev(t, s, r, psn)) {
 		t->c_lost_ev++;
 		return true;
 	}
-	if (!tp_sent_before(r->stamp, psn, t->rack_stamp, t->rack_psn))
-		return false;
-	if (!tp_tx_out_of_patience(t, s, r))
-		return false;
-	t->c_lost_rack++;
-	return true;
+	if (tp_tx_lost_by_time(t, s, r, psn)) {
+		t->c_lost_rack++;
+		return true;
+	}
+	return false;
 }
 
 static void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, u32 now_us)
@@ -889,8 +995,8 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 	n.wide = false;
 	n.evs = 0;
 	n.fresh = 0;
-	t->c_dup += a->dup;
-
+	if (a->dup)
+		tp_tx_duplicate(t, n.now_us);
 	tp_tx_take_received(t, a, cum, &n);
 	moved = tp_tx_take_executed(t, a, exec);
 	tp_tx_take_probe(t, now, a, &n);

@@ -84,6 +84,8 @@ enum {
 	TP_SENT_RECEIVED	= 1 << 0,
 	TP_SENT_LOST		= 1 << 1,	/* waits to be sent again */
 	TP_SENT_RTX		= 1 << 2,	/* was sent more than once: no RTT sample */
+	TP_SENT_HEAD		= 1 << 3,	/* first of its burst: once received, its EV is free */
+	TP_SENT_OVERTAKEN	= 1 << 4,	/* a later packet of its EV was received */
 };
 
 enum { TP_DELAYS = 16 };		/* power of two */
@@ -95,10 +97,11 @@ enum { TP_DELAYS = 16 };		/* power of two */
  * @rto_backoff: doublings of the RTO since the last sign of life
  * @probe_backoff: probes since the last progress, hence doublings of their interval
  * @silent: probes since anything was heard
- * @reo: how much this fabric reorders inside a path: 0 rule 1 holds, else it is off and
- *	rule 2's patience is wider by @reo / 4
+ * @reo: how much this fabric reorders inside a path: 0 not at all; else rules 1 and 2 wait
+ *	longer, doubling with each step
  * @reo_good: retransmissions that were needed since @reo moved
  * @q_pos: where the next entry of @q_us goes
+ * @again, @nagain: EVs of bursts that were heard: to be used again, the oldest first
  * @probe_ev, @probe_stamp, @probe_id, @probe_open: the last probe; whether it waits for its answer
  * @probe_wanted: tp_tx_probe() will give one
  * @limited: the last attempt to send was stopped by the congestion window
@@ -117,6 +120,8 @@ enum { TP_DELAYS = 16 };		/* power of two */
  * @lost: packets marked lost and not yet sent again
  * @inflight: bytes in flight (sent, neither received nor lost)
  * @slow_us: patience of the slowest path heard lately
+ * @reo_us: time @reo was raised last
+ * @last_rtx_us: time of the last retransmission
  * @q_us: queueing delay of the latest paths heard
  * @last_progress_ns: something new was received or executed, or sending began after silence
  * @rack_at_ns: when rule 2 wants to look again, 0 = not
@@ -136,6 +141,8 @@ struct tp_tx {
 	u8 reo_good;
 	u8 q_pos;
 	u8 probe_ev;
+	u8 nagain;
+	u8 again[TP_DELAYS];
 	bool probe_open;
 	bool probe_wanted;
 	bool limited;
@@ -161,6 +168,8 @@ struct tp_tx {
 	u32 probe_stamp;
 	u32 srtt_us, rttvar_us;
 	u32 slow_us;
+	u32 reo_us;
+	u32 last_rtx_us;
 	u16 q_us[TP_DELAYS];
 	u64 last_progress_ns;
 	u64 last_sent_ns;
