@@ -566,8 +566,16 @@ static void channel_take(struct ibv_comp_channel *ch, struct ibv_cq *want)
 	struct ibv_cq *cq;
 	void *ctx;
 
-	CHECK(channel_ready(ch, ct_deadline_s * 1000), "no completion event within %u s",
-	      ct_deadline_s);
+	if (!channel_ready(ch, ct_deadline_s * 1000)) {
+		struct ibv_wc wc;
+
+		if (!cq_poll(want, &wc))
+			ct_fail("no completion event within %u s, nor an entry in the CQ",
+				ct_deadline_s);
+		ct_fail("no completion event within %u s, but an entry in the CQ: wr_id %llu, %s, "
+			"opcode %d", ct_deadline_s, (unsigned long long)wc.wr_id,
+			ibv_wc_status_str(wc.status), wc.opcode);
+	}
 	CHECK(!ibv_get_cq_event(ch, &cq, &ctx), "get_cq_event: %s", strerror(errno));
 	ibv_ack_cq_events(cq, 1);
 	CHECK(cq == want, "event of another CQ");
@@ -640,7 +648,8 @@ CASE(event_solicited, "notification of solicited completions only")
 			struct ibv_send_wr wr = wr_make(t[i].op, i, &s, 1,
 							IBV_SEND_SIGNALED | t[i].flags);
 
-			ct_doing("%s %s solicited", op_name(t[i].op), t[i].event ? "" : "not");
+			ct_doing("round %d, %s%s solicited", round, op_name(t[i].op),
+				 t[i].event ? "" : " not");
 			wr_remote(&wr, b, 0);
 			wr.imm_data = 1;
 			if (t[i].op != IBV_WR_RDMA_WRITE_WITH_IMM) {
@@ -660,7 +669,7 @@ CASE(event_solicited, "notification of solicited completions only")
 			cq_expect(c->scq[0], c->qp[0], i, IBV_WC_SUCCESS);
 		}
 	}
-	/* Any completion with an error is solicited. */
+	ct_doing("%s", "any completion with an error is a solicited one");
 	arm(c->rcq[1], 1);
 	post_recv(c->qp[1], 77, NULL, 0);
 	CHECK(!channel_ready(ch, 30), "event for a receive that nobody used");

@@ -165,6 +165,59 @@ CASE(stream_psn_wrap, "PSNs that wrap, both ways, every opcode")
 	}
 }
 
+CASE(message_numbers_wrap, "more than 2^16 messages: the counters of messages on the wire wrap")
+{
+	enum { TOTAL = 66000, DEPTH = 256 };
+	struct conn_opt o = conn_defaults();
+	struct conn *c;
+	struct buf *b;
+	int sent = 0, done = 0, posted = 0, got = 0;
+	struct ct_wait w;
+
+	o.sq = o.rq = DEPTH;
+	c = conn_new(&o);
+	b = buf_new(&ct_dev[1], 64, ACC_ALL);
+	ct_wait_start(&w);
+	while (done < TOTAL || got < TOTAL) {
+		struct ibv_wc wc[32];
+		int n, i;
+
+		while (posted < TOTAL && posted - got < DEPTH)
+			post_recv(c->qp[1], posted++, NULL, 0);
+		while (sent < posted && sent - done < DEPTH) {
+			/* Two kinds that take a receive, so that both counters move on. */
+			struct ibv_send_wr wr = wr_make(sent & 1 ? IBV_WR_SEND_WITH_IMM :
+							IBV_WR_RDMA_WRITE_WITH_IMM, sent, NULL, 0,
+							sent % 16 == 15 || sent == TOTAL - 1 ?
+							IBV_SEND_SIGNALED : 0);
+
+			wr.imm_data = sent;
+			if (!(sent & 1))
+				wr_remote(&wr, b, 0);
+			post_send(c->qp[0], &wr);
+			sent++;
+		}
+		n = ibv_poll_cq(c->rcq[1], 32, wc);
+		for (i = 0; i < n; i++, got++) {
+			CHECK_EQ(wc[i].status, IBV_WC_SUCCESS, "status of a receive");
+			CHECK_EQ(wc[i].wr_id, got, "wr_id of the receive");
+			CHECK_EQ(wc[i].imm_data, got, "immediate data");
+		}
+		if (n)
+			ct_wait_start(&w);
+		n = ibv_poll_cq(c->scq[0], 32, wc);
+		for (i = 0; i < n; i++) {
+			done = min_t(int, done + 16, TOTAL);
+			CHECK_EQ(wc[i].status, IBV_WC_SUCCESS, "status of a send");
+			CHECK_EQ(wc[i].wr_id, done - 1, "wr_id of the send");
+		}
+		if (n)
+			ct_wait_start(&w);
+		CHECK(ct_wait_step(&w), "stuck: %d done, %d received", done, got);
+	}
+	conn_prove(c);
+}
+
 /* ---- C2: polling on memory ------------------------------------------------------------------ */
 
 /* Waits until a byte is not what it was; spins hard at first, so as to see it at once. */

@@ -119,6 +119,7 @@ void pat_check_at(const char *file, int line, const void *p, size_t len, uint64_
 	ct_fail_at(file, line,
 		   "%s: byte %zd of %zu wrong: expected 0x%02x, saw 0x%02x%s; %zu bytes wrong "
 		   "when counted", what, d, len, pat_byte(seed, from + d), seen,
+		   seen == pat_byte(seed, from + d) ? " (right a moment later)" :
 		   seen == POISON ? " (never written)" : "", bad);
 }
 
