@@ -230,8 +230,8 @@ static u32 spray_qp_max_pkts(const struct spray_qp *qp)
 	return clamp_t(u32, n, 1, min_t(u32, TP_BURST_MAX, READ_ONCE(qp->dev->ndev->gso_max_segs)));
 }
 
-/* INIT -> RTR: the responder starts. */
-static int spray_to_rtr(struct spray_qp *qp)
+/* INIT -> RTR: the responder starts. @av: as given by the consumer, with its GID. */
+static int spray_to_rtr(struct spray_qp *qp, const struct rdma_ah_attr *av)
 {
 	const struct ib_qp_attr *at = &qp->attr;
 	struct tp_resp_attr pa = {
@@ -242,7 +242,7 @@ static int spray_to_rtr(struct spray_qp *qp)
 	struct spray_peer *peer;
 	int err;
 
-	peer = spray_peer_get(qp->dev, &at->ah_attr, GFP_KERNEL);
+	peer = spray_peer_get(qp->dev, av, GFP_KERNEL);
 	if (IS_ERR(peer))
 		return PTR_ERR(peer);
 	swap(qp->peer, peer);
@@ -254,11 +254,16 @@ static int spray_to_rtr(struct spray_qp *qp)
 	qp->payload = spray_peer_payload(qp->peer);
 	local_bh_enable();
 	qp->max_pkts = spray_qp_max_pkts(qp);
-	qp->seed_rx = spray_seed(qp, true, at->dest_qp_num, at->rq_psn, qp->ib.qp_num);
-	qp->seed_ack_tx = spray_seed(qp, false, qp->ib.qp_num, at->rq_psn, at->dest_qp_num);
+	qp->seed_req_rx = spray_seed(qp, true, at->dest_qp_num, at->rq_psn, qp->ib.qp_num);
+	qp->seed_rsp_tx = spray_seed(qp, false, qp->ib.qp_num, at->rq_psn, at->dest_qp_num);
 
 	spin_lock_bh(&qp->resp.lock);
 	tp_resp_init(&qp->resp.core, &pa);
+	/* Responses are numbered from the requester's first PSN: the one that is known by now. */
+	if (at->max_dest_rd_atomic)
+		tp_resp_start_tx(&qp->resp.core, at->dest_qp_num, at->rq_psn, qp->resp.ops,
+				 roundup_pow_of_two(at->max_dest_rd_atomic), qp->resp.sent,
+				 qp->payload, &qp->peer->paths, get_random_u32(), ktime_get_ns());
 	qp->resp.live = true;
 	spin_unlock_bh(&qp->resp.lock);
 	return 0;
@@ -271,7 +276,7 @@ static struct tp_req_attr spray_req_attr(const struct spray_qp *qp)
 	return (struct tp_req_attr) {
 		.dqpn = at->dest_qp_num,
 		.psn = at->sq_psn & 0xffffff,
-		.rsp_psn = at->rq_psn & 0xffffff,
+		.rsp_psn = at->sq_psn & 0xffffff,
 		.payload = qp->payload,
 		.max_rd = min_t(u32, at->max_rd_atomic, TP_RD_MAX),
 		.retry_cnt = at->retry_cnt,
@@ -280,22 +285,15 @@ static struct tp_req_attr spray_req_attr(const struct spray_qp *qp)
 	};
 }
 
-/* RTR -> RTS: the requester starts, and with it the numbering of the response space. */
+/* RTR -> RTS: the requester starts. */
 static void spray_to_rts(struct spray_qp *qp)
 {
 	const struct ib_qp_attr *at = &qp->attr;
 	struct tp_req_attr ra = spray_req_attr(qp);
 	u64 now = ktime_get_ns();
 
-	qp->seed_tx = spray_seed(qp, false, qp->ib.qp_num, at->sq_psn, at->dest_qp_num);
-	qp->seed_ack_rx = spray_seed(qp, true, at->dest_qp_num, at->sq_psn, qp->ib.qp_num);
-	spin_lock_bh(&qp->resp.lock);
-	if (at->max_dest_rd_atomic)
-		tp_resp_start_tx(&qp->resp.core, at->dest_qp_num, at->sq_psn & 0xffffff,
-				 qp->resp.ops, roundup_pow_of_two(at->max_dest_rd_atomic),
-				 qp->resp.sent, qp->payload, &qp->peer->paths, get_random_u32(),
-				 now);
-	spin_unlock_bh(&qp->resp.lock);
+	qp->seed_req_tx = spray_seed(qp, false, qp->ib.qp_num, at->sq_psn, at->dest_qp_num);
+	qp->seed_rsp_rx = spray_seed(qp, true, at->dest_qp_num, at->sq_psn, qp->ib.qp_num);
 	spin_lock_bh(&qp->req.lock);
 	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1),
 		    qp->req.sent, &qp->peer->paths, get_random_u32(), now);
@@ -387,8 +385,10 @@ static void spray_qp_store(struct spray_qp *qp, const struct ib_qp_attr *a, int 
 		s->port_num = a->port_num;
 	if (mask & IB_QP_QKEY)
 		s->qkey = a->qkey;
-	if (mask & IB_QP_AV)
-		rdma_copy_ah_attr(&s->ah_attr, &a->ah_attr);
+	if (mask & IB_QP_AV) {
+		s->ah_attr = a->ah_attr;
+		s->ah_attr.grh.sgid_attr = NULL;	/* no reference kept: the peer has it all */
+	}
 	if (mask & IB_QP_PATH_MTU)
 		s->path_mtu = a->path_mtu;
 	if (mask & IB_QP_TIMEOUT)
@@ -470,7 +470,8 @@ static void spray_qp_sqd(struct spray_qp *qp, bool on)
 }
 
 /* RC: carry out a change of state; qp->attr holds the new attributes. */
-static int spray_qp_enter(struct spray_qp *qp, enum ib_qp_state from, enum ib_qp_state to)
+static int spray_qp_enter(struct spray_qp *qp, enum ib_qp_state from, enum ib_qp_state to,
+			  const struct rdma_ah_attr *av)
 {
 	int err = 0;
 
@@ -480,7 +481,7 @@ static int spray_qp_enter(struct spray_qp *qp, enum ib_qp_state from, enum ib_qp
 		break;
 	case IB_QPS_RTR:
 		if (from == IB_QPS_INIT && !qp->ud)
-			err = spray_to_rtr(qp);
+			err = spray_to_rtr(qp, av);
 		break;
 	case IB_QPS_RTS:
 		if (from == IB_QPS_RTR && !qp->ud)
@@ -534,7 +535,7 @@ int spray_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		goto out;
 	spray_qp_store(qp, attr, mask);
 	if (mask & IB_QP_STATE)
-		err = spray_qp_enter(qp, from, to);
+		err = spray_qp_enter(qp, from, to, &attr->ah_attr);
 	if (err)
 		goto out;
 	if (qp->ud)

@@ -191,10 +191,12 @@ struct spray_qp {
 	struct spray_peer *peer;	/* set before live, gone after */
 	u32 payload;			/* bytes per packet to @peer */
 	/*
-	 * ICRC seeds. Data and probes: the sender's first PSN. Acknowledgements:
-	 * the receiver's, since a QP in RTR answers before it knows its own.
+	 * ICRC seeds, by role: of what a requester sends (requests, their
+	 * probes, acknowledgements of responses) and of what a responder sends.
+	 * Both build on the requester's first PSN: a responder in RTR answers
+	 * before it knows a PSN of its own.
 	 */
-	u32 seed_tx, seed_rx, seed_ack_tx, seed_ack_rx;
+	u32 seed_req_tx, seed_req_rx, seed_rsp_tx, seed_rsp_rx;
 	u32 max_pkts;			/* packets that fit one burst */
 	u32 ack_rng;			/* path choice of lone packets: a hint, no lock */
 	refcount_t ref;
@@ -268,7 +270,7 @@ enum ib_wc_status spray_wc_status(u8 tp_status);
 void spray_req_pump(struct spray_qp *qp);
 void __spray_req_pump(struct spray_qp *qp);	/* req.lock held */
 void __spray_resp_pump(struct spray_qp *qp);	/* resp.lock held: response packets */
-void spray_send_ack(struct spray_qp *qp, struct tp_ack *a);
+void spray_send_ack(struct spray_qp *qp, struct tp_ack *a);	/* the half's lock held */
 enum hrtimer_restart spray_req_timer(struct hrtimer *t);
 enum hrtimer_restart spray_resp_timer(struct hrtimer *t);
 

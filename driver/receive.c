@@ -677,13 +677,15 @@ static u32 spray_rx_data_kind(struct spray_rx *rx, struct spray_qp *qp, const u8
 static bool spray_rx_accept(struct spray_rx *rx, struct spray_qp *qp, bool ack, const u8 *pkt,
 			    u32 len)
 {
+	/* A requester sends requests and acknowledges responses. */
+	bool requester = (tp_wire_space(pkt) == TP_REQUEST) != ack;
 	bool up, ours;
 	u32 seed;
 
 	spin_lock_bh(&qp->resp.lock);
 	up = qp->resp.live || qp->resp.core.syndrome == TP_SYN_NAK;
 	ours = up && spray_rx_from_peer(rx, qp->peer);
-	seed = ack ? qp->seed_ack_rx : qp->seed_rx;
+	seed = requester ? qp->seed_req_rx : qp->seed_rsp_rx;
 	spin_unlock_bh(&qp->resp.lock);
 	if (!up)
 		spray_count(qp->dev, drop_qp_state);

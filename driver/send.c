@@ -125,7 +125,8 @@ void spray_send_ack(struct spray_qp *qp, struct tp_ack *a)
 		spray_count(qp->dev, tx_rnr_naks);
 	else if (a->syndrome == TP_SYN_NAK)
 		spray_count(qp->dev, tx_naks);
-	spray_send_lone(qp, qp->seed_ack_tx, buf, tp_wire_encode_ack(a, buf), ev);
+	spray_send_lone(qp, a->space == TP_REQUEST ? qp->seed_rsp_tx : qp->seed_req_tx, buf,
+			tp_wire_encode_ack(a, buf), ev);
 }
 
 typedef int (*spray_gather_fn)(struct spray_qp *qp, u32 op, u32 offset, u8 *dst, u32 len);
@@ -137,6 +138,7 @@ typedef int (*spray_gather_fn)(struct spray_qp *qp, u32 op, u32 offset, u8 *dst,
 static int spray_send_burst(struct spray_qp *qp, struct tp_tx *tx, struct tp_burst *burst, u64 now,
 			    spray_gather_fn gather, u32 *bad)
 {
+	u32 seed = tx->space == TP_REQUEST ? qp->seed_req_tx : qp->seed_rsp_tx;
 	u32 first = burst->psn;
 	struct spray_txb b;
 	struct tp_out o;
@@ -162,7 +164,7 @@ static int spray_send_burst(struct spray_qp *qp, struct tp_tx *tx, struct tp_bur
 			*bad = o.op;
 			break;
 		}
-		spray_txb_commit(&b, spray_finish_packet(qp, qp->seed_tx, p, hdr + o.len,
+		spray_txb_commit(&b, spray_finish_packet(qp, seed, p, hdr + o.len,
 							 burst->entropy));
 	}
 	if (!b.segs)
@@ -292,7 +294,7 @@ static void spray_send_probes(struct spray_qp *qp, u64 now)
 	while (tp_req_probe(&qp->req.core, now, &p, &ev)) {
 		p.pkey = 0xffff;
 		spray_count(qp->dev, tx_probes);
-		spray_send_lone(qp, qp->seed_tx, buf, tp_wire_encode(&p, buf), ev);
+		spray_send_lone(qp, qp->seed_req_tx, buf, tp_wire_encode(&p, buf), ev);
 	}
 }
 
@@ -411,7 +413,7 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 		while (qp->resp.live && tp_tx_probe(&qp->resp.core.tx, now, &p, &ev)) {
 			p.pkey = 0xffff;
 			spray_count(qp->dev, tx_probes);
-			spray_send_lone(qp, qp->seed_tx, buf, tp_wire_encode(&p, buf), ev);
+			spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);
 		}
 		spray_timer_arm(&qp->resp.timer, tp_tx_deadline(&qp->resp.core.tx));
 	}

@@ -77,7 +77,7 @@ struct tp_req {
 };
 
 struct tp_req_attr {
-	u32 dqpn, psn, rsp_psn, payload, max_rd;	/* psn: sq_psn, rsp_psn: rq_psn, 24 bits */
+	u32 dqpn, psn, rsp_psn, payload, max_rd;	/* psn: sq_psn; rsp_psn: first PSN of responses; 24 bits */
 	u8 retry_cnt, rnr_retry;
 	u64 timeout_ns;
 };

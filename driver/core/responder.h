@@ -61,7 +61,10 @@ struct tp_resp_attr {
 
 void tp_resp_init(struct tp_resp *r, const struct tp_resp_attr *at);
 
-/* Start the response space. @psn: the QP's own sq_psn (the peer's rq_psn): both spaces start there. */
+/*
+ * Start the response space. @psn: the requester's first PSN (our rq_psn, its sq_psn): all that a
+ * responder in RTR knows, and there it must answer already.
+ */
 void tp_resp_start_tx(struct tp_resp *r, u32 dqpn, u32 psn, struct tp_op *ops, u32 nops,
 		      struct tp_sent *sent, u32 payload, struct tp_paths *paths, u32 seed, u64 now);
 

@@ -27,7 +27,7 @@ enum {
 	BTH_ACK_REQ	= 0x80,
 	BTH_RTX		= 0x20,
 	BTH_TSETH	= 0x10,
-	BTH_SPACE	= 0x08,		/* ours: 0 request, 1 response space */
+	BTH_SPACE	= TP_BTH_SPACE,	/* ours: 0 request, 1 response space */
 	BTH_ORDERED	= 0x04,		/* ours: C9 */
 };
 
@@ -177,7 +177,7 @@ static void get_bth(struct tp_pkt *p, const struct meaning *m, const u8 *b)
 	if (m->kind == TP_UD)	/* plain RoCEv2: the other bits are not ours */
 		return;
 	p->rtx = b[8] & BTH_RTX;
-	p->space = b[8] & BTH_SPACE ? TP_RESPONSE : TP_REQUEST;
+	p->space = tp_wire_space(b);
 	p->ordered = b[8] & BTH_ORDERED;
 }
 
@@ -439,7 +439,7 @@ int tp_wire_decode_ack(struct tp_ack *a, const u8 *buf, u32 len)
 	if (len < TP_BTH_LEN || buf[1] & BTH_TVER_MASK)
 		return -1;
 	*a = (struct tp_ack) {
-		.space = buf[8] & BTH_SPACE ? TP_RESPONSE : TP_REQUEST,
+		.space = tp_wire_space(buf),
 		.dqpn = tp_wire_dqpn(buf),
 	};
 	switch (tp_wire_kind(buf)) {

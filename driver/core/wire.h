@@ -45,6 +45,7 @@ enum {
 	TP_MAX_HDR	= TP_BTH_LEN + TP_METH_LEN + TP_RETH_LEN + TP_IMM_LEN + TP_ATOMIC_LEN,
 	TP_MAX_ACK	= TP_BTH_LEN + TP_SETH_LEN + TP_CC_LEN + TP_SEXT_LEN + 8 * TP_SACK_WORDS,
 	TP_DATA_OVERHEAD = TP_BTH_LEN + TP_METH_LEN + TP_RETH_LEN + TP_IMM_LEN + TP_ICRC_LEN,
+	TP_BTH_SPACE	= 0x08,	/* in byte 8 of the BTH: response space */
 	TP_GSI_QPN	= 1,
 	TP_ENDPOINT_QPN	= 2,
 };
@@ -208,6 +209,12 @@ enum tp_kind tp_wire_kind(const u8 *buf);
 static inline u32 tp_wire_dqpn(const u8 *buf)
 {
 	return tp_get24(buf + 5);
+}
+
+/* Packet space of a BTH. */
+static inline enum tp_space tp_wire_space(const u8 *buf)
+{
+	return buf[8] & TP_BTH_SPACE ? TP_RESPONSE : TP_REQUEST;
 }
 
 /**
