@@ -4,7 +4,7 @@
 # what must be refused is refused with a reason.
 . "$(dirname "$0")/lib.sh"
 
-: "${SPRAY_ROUNDS:=10}"
+: "${SPRAY_ROUNDS:=5}"
 
 gone() { # DEVICE: gone within ten seconds
 	local i
@@ -23,15 +23,15 @@ idle() { # no QP but the GSI's, nothing else of a user
 traffic_start() {
 	local ga gb
 	ga=$(fabric_gid "$DEV_A" $A4) gb=$(fabric_gid "$DEV_B" $B4)
-	onB ib_send_bw -d "$DEV_B" -x "$gb" -F -e -b -q 2 -D 60 -s 32768 >"$LOGS/ts" 2>&1 &
+	onB ib_send_bw -d "$DEV_B" -x "$gb" -F -e -b -q 2 -n 1000000 -s 32768 >"$LOGS/ts" 2>&1 &
 	for _ in $(seq 100); do onB ss -Hltn | grep -q . && break; sleep 0.1; done
-	onA ib_send_bw -d "$DEV_A" -x "$ga" -F -e -b -q 2 -D 60 -s 32768 $B4 >"$LOGS/tc" 2>&1 &
+	onA ib_send_bw -d "$DEV_A" -x "$ga" -F -e -b -q 2 -n 1000000 -s 32768 $B4 >"$LOGS/tc" 2>&1 &
 	sleep 3
-	[ "$(pgrep -c ib_send_bw)" -ge 2 ] || { cat "$LOGS/ts" "$LOGS/tc"; return 1; }
+	[ "$(pgrep -c ib_send_bw)" -ge 2 ] || { cat "$LOGS/ts" "$LOGS/tc"; traffic_stop; return 1; }
 }
 traffic_stop() { # all programs must be mortal
 	local i
-	pkill -9 ib_send_bw
+	pkill -9 ib_send_bw || :
 	for i in $(seq 150); do pgrep ib_send_bw >/dev/null || { wait 2>/dev/null; return 0; }; sleep 0.1; done
 	ps ax | grep ib_send_bw; cat /proc/"$(pgrep ib_send_bw | head -1)"/stack; return 1
 }
@@ -75,9 +75,9 @@ gids_follow() {
 check "GIDs follow the addresses" gids_follow
 mtu_follows() {
 	onA ip link set vA mtu 5000 && onB ip link set vB mtu 5000; sleep 0.3
-	ibv_devinfo -d "$DEV_A" | grep -E 'active_mtu: *4096' || { ibv_devinfo -d "$DEV_A"; return 1; }
+	ibv_devinfo -d "$DEV_A" | grep -E 'active_mtu:[[:space:]]*4096' || { ibv_devinfo -d "$DEV_A"; return 1; }
 	onA ip link set vA mtu 1500 && onB ip link set vB mtu 1500; sleep 0.3
-	ibv_devinfo -d "$DEV_A" | grep -E 'active_mtu: *1024' || { ibv_devinfo -d "$DEV_A"; return 1; }
+	ibv_devinfo -d "$DEV_A" | grep -E 'active_mtu:[[:space:]]*1024' || { ibv_devinfo -d "$DEV_A"; return 1; }
 }
 check "the MTU follows" mtu_follows
 state_follows() {
@@ -99,7 +99,7 @@ run "programs killed under traffic, 3 times" 120 killed
 # the link goes under traffic
 deleted() {
 	traffic_start || return 1
-	timeout 30 "$1" rdma link delete "$2" 2>/dev/null || $1 rdma link delete "$2"
+	"$1" rdma link delete "$2"
 	gone "$2"; local rc=$?
 	traffic_stop && return $rc
 }
