@@ -45,6 +45,7 @@ enum {				/* us, unless said */
 	TP_REO_DUP	= 5,		/* steps that duplicates alone justify: networks make some, too */
 	TP_REO_DECAY	= 32,		/* packets */
 	TP_SILENT_RTO	= 2,		/* probes */
+	TP_LOSSY	= 50000,	/* after a retransmission */
 	TP_QUEUE_NOISE	= 100,
 	TP_SLOW_DECAY	= 256,		/* paths heard */
 	TP_BURST_SHARE	= 16,		/* a burst is this part of the window */
@@ -299,23 +300,6 @@ static bool tp_tx_first_lost(struct tp_tx *t, u32 *psn)
 	return t->lost_from != t->nxt && tp_tx_sendable(t, t->lost_from);
 }
 
-/* Packets that the congestion window allows now: a whole burst, or none. */
-static u32 tp_tx_room(struct tp_tx *t, u32 max_pkts)
-{
-	u32 pkt = tp_tx_pkt_bytes(t);
-	u32 want = clamp_t(u32, t->cc.cwnd / (TP_BURST_SHARE * pkt), 1, TP_BURST_MAX);
-
-	want = min(want, max_pkts);
-	t->limited = t->inflight && t->inflight + want * pkt > t->cc.cwnd;
-	return t->limited ? 0 : want;
-}
-
-static u32 tp_tx_random(struct tp_tx *t)
-{
-	t->rng = t->rng * 1664525 + 1013904223;
-	return t->rng;
-}
-
 static u32 tp_tx_mean_queue_us(const struct tp_tx *t)
 {
 	u32 i, sum = 0;
@@ -323,6 +307,47 @@ static u32 tp_tx_mean_queue_us(const struct tp_tx *t)
 	for (i = 0; i < TP_DELAYS; i++)
 		sum += t->q_us[i];
 	return sum / TP_DELAYS;
+}
+
+/* What the paths would hold at the present rate if nothing queued, bytes. */
+static u32 tp_tx_bdp(const struct tp_tx *t)
+{
+	u32 round = READ_ONCE(t->paths->base_us) + t->cc.avg_delay_us;
+	u32 queue = min(t->srtt_us, tp_tx_mean_queue_us(t));
+
+	return round ? (u32)div_u64((u64)t->cc.acked_prev * (t->srtt_us - queue), round) : 0;
+}
+
+/*
+ * The congestion window, except that while packets get lost, no queue of ours
+ * may hold more than a third of the receive window: the rest of it is what
+ * goes on being sent while a lost packet is found and resent.
+ */
+static u32 tp_tx_cwnd(const struct tp_tx *t, u32 now_us)
+{
+	u32 third = tp_tx_pkt_bytes(t) * (TP_WINDOW / 3), bdp;
+
+	if (t->cc.cwnd <= third || !t->c_rtx || now_us - t->last_rtx_us > TP_LOSSY)
+		return t->cc.cwnd;
+	bdp = tp_tx_bdp(t);
+	return min(t->cc.cwnd, max(third, 2 * bdp));
+}
+
+/* Packets that the congestion window allows now: a whole burst, or none. */
+static u32 tp_tx_room(struct tp_tx *t, u32 max_pkts, u32 now_us)
+{
+	u32 pkt = tp_tx_pkt_bytes(t), cwnd = tp_tx_cwnd(t, now_us);
+	u32 want = clamp_t(u32, cwnd / (TP_BURST_SHARE * pkt), 1, TP_BURST_MAX);
+
+	want = min(want, max_pkts);
+	t->limited = t->inflight && t->inflight + want * pkt > cwnd;
+	return t->limited ? 0 : want;
+}
+
+static u32 tp_tx_random(struct tp_tx *t)
+{
+	t->rng = t->rng * 1664525 + 1013904223;
+	return t->rng;
 }
 
 /* May this EV, just heard, be used again? Evens out the queues: see the head of the file. */
@@ -337,25 +362,42 @@ static bool tp_tx_stays(struct tp_tx *t, u8 ev)
 	return ((u64)tp_tx_random(t) * q) >> 32 < avg;
 }
 
-static u8 tp_tx_path(struct tp_tx *t, u8 avoid, u32 now_us)
-{
-	if (t->nagain) {
-		u8 ev = t->again[0];
-
-		memmove(t->again, t->again + 1, --t->nagain);
-
-		if (ev != avoid && tp_tx_stays(t, ev))
-			return ev;
-	}
-	return tp_path_pick(t->paths, &t->rng, avoid, now_us);
-}
-
 /* A burst was heard: another may take its place on its EV. */
 static void tp_tx_use_again(struct tp_tx *t, u8 ev)
 {
 	if (t->nagain == TP_DELAYS)
 		memmove(t->again, t->again + 1, --t->nagain);
 	t->again[t->nagain++] = ev;
+}
+
+/* For new data: an EV that serves, or another one. */
+static u8 tp_tx_path(struct tp_tx *t, u32 now_us)
+{
+	if (t->nagain) {
+		u8 ev = t->again[0];
+
+		memmove(t->again, t->again + 1, --t->nagain);
+		if (tp_tx_stays(t, ev))
+			return ev;
+	}
+	return tp_path_pick(t->paths, &t->rng, TP_NO_PATH, now_us);
+}
+
+/*
+ * For a retransmission: where the next new burst will follow, so that, should
+ * it be lost again, rule 1 finds out within a round trip.
+ */
+static u8 tp_tx_rtx_path(struct tp_tx *t, u8 avoid, u32 now_us)
+{
+	u8 ev;
+
+	if (t->nagain && t->again[0] != avoid &&
+	    READ_ONCE(t->paths->p[t->again[0]].state) == TP_PATH_GOOD)
+		return t->again[0];
+	ev = tp_path_pick(t->paths, &t->rng, avoid, now_us);
+	if (!t->nagain)
+		tp_tx_use_again(t, ev);
+	return ev;
 }
 
 /**
@@ -370,7 +412,6 @@ static void tp_tx_use_again(struct tp_tx *t, u8 ev)
 bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct tp_burst *b)
 {
 	u32 now_us = tp_us(now);
-	u8 avoid = TP_NO_PATH;
 	u32 room, psn;
 	bool rtx;
 
@@ -381,7 +422,7 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 	rtx = tp_tx_first_lost(t, &psn);
 	if (!rtx && (t->hold_new || t->nxt == t->wnd_end || !tp_tx_has_new(t, may_start)))
 		return false;
-	room = tp_tx_room(t, max_pkts);
+	room = tp_tx_room(t, max_pkts, now_us);
 	if (!room)
 		return false;
 
@@ -389,14 +430,14 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 	b->rtx = rtx;
 	b->may_start = may_start;
 	if (rtx) {
-		avoid = tp_tx_rec(t, psn)->ev;
+		b->ev = tp_tx_rtx_path(t, tp_tx_rec(t, psn)->ev, now_us);
 		b->psn = psn;
 		b->end = psn + min_t(u32, room, t->nxt - psn);
 	} else {
+		b->ev = tp_tx_path(t, now_us);
 		b->psn = t->nxt;
 		b->end = t->nxt + min_t(u32, room, t->wnd_end - t->nxt);
 	}
-	b->ev = tp_tx_path(t, avoid, now_us);
 	b->entropy = READ_ONCE(t->paths->p[b->ev].entropy);
 	b->stamp = tp_tx_stamp(t, now_us);
 	return true;
@@ -481,7 +522,7 @@ static void tp_tx_record(struct tp_tx *t, const struct tp_burst *b, const struct
 	r->stamp = b->stamp;
 	r->ev = b->ev;
 	r->bytes = (u16)min_t(u32, size, 0xffff);
-	r->flags = (b->rtx ? TP_SENT_RTX : 0) | (b->n ? 0 : TP_SENT_HEAD);
+	r->flags = b->rtx ? TP_SENT_RTX : b->n ? 0 : TP_SENT_HEAD;
 	t->inflight += r->bytes;
 	t->last_sent_ns = now;
 	if (b->rtx) {
