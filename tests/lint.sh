@@ -9,6 +9,9 @@
 #   short functions    core 40 lines at most, shell 110
 #   licence            a tag in every source file
 
+# The checks are called by none():
+# shellcheck disable=SC2317
+
 set -u
 cd "$(dirname "$0")/.." || exit 1
 CC=${CC:-cc}

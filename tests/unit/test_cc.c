@@ -178,8 +178,10 @@ TEST(ack__mark_at_target_cuts)
 {
 	struct tp_cc c = steady(100 * PKT, 4000);
 
+	c.inc = 99 * PKT;
 	ack(&c, PKT, 4000, true, T0);
 	assert_int_equal(c.cwnd, 80 * PKT);		/* 1 - 0.8 x (4000 - 3000) / 4000 */
+	assert_int_equal(c.inc, 0);
 }
 
 TEST(ack__twice_target_cuts)
