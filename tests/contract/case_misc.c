@@ -513,7 +513,7 @@ static void relay_post(void *arg)
 CASE(thread_post_poll, "one thread posts, another polls: a sequence number in every wr_id")
 {
 	struct conn_opt o = conn_defaults();
-	struct relay r = { .total = ROUNDS(40000, 5000) };
+	struct relay r = { .total = ROUNDS(15000, 3000) };
 	struct ct_thread *t;
 	struct ct_wait w;
 

@@ -174,6 +174,8 @@ CASE(message_numbers_wrap, "more than 2^16 messages: the counters of messages on
 	int sent = 0, done = 0, posted = 0, got = 0;
 	struct ct_wait w;
 
+	if (ct_quick)
+		ct_skip("takes long: not with -q");
 	o.sq = o.rq = DEPTH;
 	c = conn_new(&o);
 	b = buf_new(&ct_dev[1], 64, ACC_ALL);
