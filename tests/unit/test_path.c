@@ -442,6 +442,8 @@ TEST(revived__starts_afresh)
 	assert_int_equal(g.p[3].state, TP_PATH_GOOD);
 	lose(&g, 3, 1, T0);
 	assert_int_equal(tp_path_probe_due(&g, T0 + 100 * MS), 3);
+	assert_int_equal(tp_path_probe_due(&g, T0 + 299 * MS), TP_NO_PATH);
+	assert_int_equal(tp_path_probe_due(&g, T0 + 300 * MS), 3);
 }
 
 TEST(revived__good_one_is_cleared)
@@ -464,9 +466,9 @@ TEST(revived__common_outage)
 	u32 now = T0, i;
 	u8 ev, n = 0;
 
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < 64; i++, now += 20 * MS)
 		lose(&g, (u8)i, 2, now);
-	for (i = 0; i < 200; i++, now += 100 * MS)
+	for (i = 0; i < 20000; i++, now += MS)
 		while (tp_path_probe_due(&g, now) != TP_NO_PATH)
 			;
 	for (ev = TP_NO_PATH; ev == TP_NO_PATH; now += MS)
@@ -478,6 +480,7 @@ TEST(revived__common_outage)
 	}
 	assert_int_equal(n, 64 - TP_PATHS_MIN_ACTIVE - 1);
 	assert_int_equal(g.bad, 0);
+	assert_true(count(&g, TP_PATH_GOOD) == 64);
 }
 
 /* A few dead ones among many are each other's business. */
@@ -513,6 +516,7 @@ TEST(rtt__smoothing)
 	assert_int_equal(tp_path_queue_us(&g, 1), 500);
 	tp_path_acked(&g, 1, 800, false, T0);
 	assert_int_equal(g.p[1].rtt_us, 1150);
+	assert_int_equal(g.p[1].var_us, 625 - 156 + 175);
 	assert_int_equal(g.p[1].base_us, 800);
 	tp_path_acked(&g, 2, 900, false, T0);
 	assert_int_equal(g.base_us, 800);
@@ -529,6 +533,32 @@ static u32 samples(struct tp_paths *g, u8 ev, u32 rtt, u32 us, u32 now)
 	for (; now != end; now += MS)
 		tp_path_acked(g, ev, rtt, false, now);
 	return now;
+}
+
+TEST(base__first_sample)
+{
+	struct tp_paths g = group(8);
+
+	tp_path_acked(&g, 1, 1000, false, 5);
+	assert_int_equal(g.p[1].base_us, 1000);
+	assert_int_equal(g.base_us, 1000);
+}
+
+/* A window begins with the base, and is judged by its least. */
+TEST(base__window)
+{
+	struct tp_paths g = group(8);
+	u32 now = samples(&g, 1, 1000, MS, T0);
+
+	now = samples(&g, 1, 4000, 10 * S - MS, now);
+	assert_int_equal(now, T0 + 10 * S);
+	assert_int_equal(g.p[1].base_us, 1000);
+	now = samples(&g, 1, 4000, 5 * S, now);
+	now = samples(&g, 1, 1800, MS, now);
+	now = samples(&g, 1, 4000, 5 * S - MS, now);
+	assert_int_equal(g.p[1].base_us, 1000);
+	samples(&g, 1, 4000, MS, now);
+	assert_int_equal(g.p[1].base_us, 1100);
 }
 
 TEST(base__standing_queue_creeps)
@@ -705,6 +735,8 @@ int main(void)
 		RUN(revived__common_outage),
 		RUN(revived__single_outage),
 		RUN(rtt__smoothing),
+		RUN(base__first_sample),
+		RUN(base__window),
 		RUN(base__standing_queue_creeps),
 		RUN(base__another_route),
 		RUN(base__after_idle),
