@@ -336,6 +336,8 @@ static bool spray_blocked(struct spray_qp *qp)
 		spray_rq_wake(qp);
 		return true;
 	}
+	if (qp->resp.core.syndrome == TP_SYN_RNR)
+		return false;	/* told already; probes are answered anyway */
 	tp_resp_rnr(&qp->resp.core);
 	qp->resp.core.rx.ack_wanted = true;
 	return false;
@@ -424,24 +426,34 @@ static bool spray_turn(struct spray_qp *qp, const struct tp_pkt *p, const u8 *da
 	return true;
 }
 
-static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data, u32 len)
+/* Placed ahead of its turn, or kept. Return: it is safe. */
+static bool spray_early(struct spray_qp *qp, struct tp_pkt *p, const u8 *data, u32 len, bool place)
 {
 	struct spray_resp *r = &qp->resp;
 
-	switch (tp_resp_check(&r->core, p, len)) {
+	if (p->psn != r->core.rx.cum)
+		spray_count(qp->dev, rx_out_of_order);
+	/* What can't be placed early waits and fails, if it still must, at its turn. */
+	if (place && spray_place_early(qp, p, data, len))
+		return true;
+	return spray_hold_add(qp, &r->hold, p, data, len, 0);
+}
+
+static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data, u32 len)
+{
+	struct spray_resp *r = &qp->resp;
+	enum tp_take take = tp_resp_check(&r->core, p, len);
+
+	switch (take) {
 	case TP_TAKE_TURN:
-		if (spray_turn(qp, p, data, len))
-			spray_resp_advance(qp);
-		return;
-	case TP_TAKE_PLACE:
-		spray_count(qp->dev, rx_out_of_order);
-		if (spray_place_early(qp, p, data, len)) {
-			tp_resp_commit(&r->core, p);
+		if (!spray_turn(qp, p, data, len))
 			return;
-		}
-		break;	/* it waits, and fails, if it still must, at its turn */
+		break;
+	case TP_TAKE_PLACE:
 	case TP_TAKE_HOLD:
-		spray_count(qp->dev, rx_out_of_order);
+		if (!spray_early(qp, p, data, len, take == TP_TAKE_PLACE))
+			return;
+		tp_resp_commit(&r->core, p);
 		break;
 	case TP_TAKE_DUP:
 		spray_count(qp->dev, rx_duplicates);
@@ -453,8 +465,7 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 		spray_count(qp->dev, drop_malformed);
 		return;
 	}
-	if (spray_hold_add(qp, &r->hold, p, data, len, 0))
-		tp_resp_commit(&r->core, p);
+	spray_resp_advance(qp);
 }
 
 /* A packet of the request space, or a probe of it. resp.lock held. */
@@ -554,19 +565,21 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 			return;
 		tp_req_response_commit(&r->core, p);
 		tp_req_response_executed(&r->core);
-		spray_response_advance(qp);
 		break;
 	case TP_TAKE_PLACE:
-		spray_count(qp->dev, rx_out_of_order);
-		if (spray_place_response(qp, op, p, data, len))
+		if (p->psn != r->core.rx.cum)
+			spray_count(qp->dev, rx_out_of_order);
+		if (spray_place_response(qp, op, p, data, len)) {
 			tp_req_local_error(&r->core, op, TP_LOC_PROT);
-		else
-			tp_req_response_commit(&r->core, p);
+			return;
+		}
+		tp_req_response_commit(&r->core, p);
 		break;
 	case TP_TAKE_HOLD:
 		spray_count(qp->dev, rx_out_of_order);
-		if (spray_hold_add(qp, &r->hold, p, data, len, op))
-			tp_req_response_commit(&r->core, p);
+		if (!spray_hold_add(qp, &r->hold, p, data, len, op))
+			return;
+		tp_req_response_commit(&r->core, p);
 		break;
 	case TP_TAKE_DUP:
 		spray_count(qp->dev, rx_duplicates);
@@ -577,6 +590,7 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 	default:
 		spray_count(qp->dev, drop_bad_response);
 	}
+	spray_response_advance(qp);
 }
 
 /* --- acknowledgements --- */
