@@ -233,7 +233,11 @@ bool tp_req_probe(struct tp_req *q, u64 now, struct tp_pkt *p, u8 *ev)
 {
 	if (q->dead)
 		return false;
-	return tp_tx_probe(&q->tx, now, p, ev) || tp_tx_path_probe(&q->tx, now, p, ev);
+	if (!tp_tx_probe(&q->tx, now, p, ev))
+		return tp_tx_path_probe(&q->tx, now, p, ev);
+	if (q->rnr_wait && now < q->rnr_until_ns)	/* for lost packets: not the end of the wait */
+		q->rnr_probe_id = (q->tx.probe_id + 1) & TP_PROBE_ID;
+	return true;
 }
 
 /**
@@ -302,7 +306,7 @@ static enum tp_status tp_nak_status(u8 value)
 /* Is this ack an answer to a probe sent after the last RNR NAK that counted? */
 static bool tp_req_rnr_answer(const struct tp_req *q, const struct tp_ack *a)
 {
-	return a->probe && ((a->probe_id - q->rnr_probe_id) & 0x7fff) < 0x4000;
+	return a->probe && ((a->probe_id - q->rnr_probe_id) & TP_PROBE_ID) <= TP_PROBE_ID / 2;
 }
 
 /* Not ready: wait, then probe. Each wait uses up one rnr_retry. */
@@ -317,7 +321,7 @@ static void tp_req_rnr(struct tp_req *q, u64 now, const struct tp_ack *a)
 	if (q->rnr_retry < 7)
 		q->rnr_left--;
 	q->rnr_wait = true;
-	q->rnr_probe_id = (q->tx.probe_id + 1) & 0x7fff;
+	q->rnr_probe_id = (q->tx.probe_id + 1) & TP_PROBE_ID;
 	q->rnr_until_ns = now + tp_rnr_timer_ns(a->value);
 	q->tx.quiet_until_ns = q->rnr_until_ns;
 	q->tx.probe_wanted = false;

@@ -36,9 +36,7 @@ enum {				/* us, unless said */
 	TP_PTO_INIT	= 50000,	/* nothing known of the paths */
 	TP_RTO_MIN	= 30000,
 	TP_RTO_INIT	= 100000,
-	TP_WAIT_MAX	= 1000000,	/* with back-off */
-	TP_RACK_SLACK	= 250,		/* for the rest of a batch of acks */
-	TP_RACK_GRACE	= 1000,		/* for the acks behind a timer that came late */
+	TP_WAIT_MAX	= 500000,	/* with back-off */
 	TP_LOCAL_RETRY	= 1000,		/* after a refusal of the local stack */
 	TP_REO_WAIT	= 125,		/* doubled once per step */
 	TP_REO_MAX	= 8,		/* steps: 32 ms */
@@ -47,18 +45,16 @@ enum {				/* us, unless said */
 	TP_SILENT_RTO	= 2,		/* probes */
 	TP_LOSSY	= 50000,	/* after a retransmission */
 	TP_QUEUE_NOISE	= 100,
-	TP_SLOW_DECAY	= 256,		/* paths heard */
+	TP_SLOW_STEP	= 100000,	/* half of it in half a second */
 	TP_BURST_SHARE	= 16,		/* a burst is this part of the window */
-	TP_PATH_PROBE	= 0x8000,	/* bit in the id of probes that test a path */
+	TP_PATH_PROBE	= TP_PROBE_ID + 1, /* bit in the id of probes that test a path */
 };
 
 /* What one ack tells: per EV the latest-sent packet that newly arrived. */
 struct tp_news {
 	u32 now_us;
 	u32 bytes;
-	u32 hi;			/* highest PSN that newly arrived */
 	bool any;		/* something newly arrived */
-	bool wide;		/* evidence outside PSN order: look at everything in flight */
 	u64 evs;		/* EVs heard */
 	u64 fresh;		/* of these, stamp is good for an RTT sample */
 	u32 stamp[TP_PATHS];
@@ -67,13 +63,12 @@ struct tp_news {
 
 /* One pass over the packets in flight. */
 struct tp_scan {
-	const struct tp_news *news;	/* NULL: by the timer */
-	u32 now_us;
+	const struct tp_news *news;
 	u32 stamp;		/* burst that @patience_us is of */
 	u32 patience_us;
 	u32 bytes;		/* found lost */
-	bool again;		/* someone's patience has not run out: look again at @due_us */
-	u32 due_us;
+	bool again;		/* something overtaken is not lost yet, but will be */
+	u32 due_us;		/* once something sent at this time or later is received */
 };
 
 static struct tp_sent *tp_tx_rec(const struct tp_tx *t, u32 psn)
@@ -139,6 +134,7 @@ void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *op
 	t->exec = psn;
 	t->nxt = psn;
 	t->lost_from = psn;
+	t->look_end = psn;
 	t->wnd_end = psn + TP_WINDOW;
 	t->srtt_us = base;
 	t->rttvar_us = base / 2;
@@ -161,7 +157,7 @@ u32 tp_tx_rto_us(const struct tp_tx *t)
 {
 	u32 us = t->srtt_us ? t->srtt_us + 4 * t->rttvar_us : TP_RTO_INIT;
 
-	return clamp_t(u32, max_t(u32, us, t->slow_us), TP_RTO_MIN, TP_WAIT_MAX);
+	return clamp_t(u32, max_t(u32, us, 2 * t->slow_us), TP_RTO_MIN, TP_WAIT_MAX);
 }
 
 static u32 tp_tx_pto_us(const struct tp_tx *t)
@@ -651,7 +647,7 @@ bool tp_tx_probe(struct tp_tx *t, u64 now, struct tp_pkt *p, u8 *ev)
 		return false;
 	t->probe_wanted = false;
 	t->probe_open = true;
-	t->probe_id = (t->probe_id + 1) & (TP_PATH_PROBE - 1);
+	t->probe_id = (t->probe_id + 1) & TP_PROBE_ID;
 	t->probe_ev = tp_path_pick(t->paths, &t->rng, TP_NO_PATH, now_us);
 	t->probe_stamp = tp_tx_stamp(t, now_us);
 	*ev = t->probe_ev;
@@ -766,6 +762,16 @@ static void tp_tx_needed(struct tp_tx *t)
 	}
 }
 
+/*
+ * New packets leave in the order of their PSNs: whatever the receipt of one
+ * overtakes has a lower PSN. Probes and retransmissions overtake all in flight.
+ */
+static void tp_tx_look_until(struct tp_tx *t, u32 psn)
+{
+	if (tp_before(t->look_end, psn))
+		t->look_end = psn;
+}
+
 /* Packet @psn was received. */
 static void tp_tx_got(struct tp_tx *t, u32 psn, struct tp_news *n)
 {
@@ -778,7 +784,6 @@ static void tp_tx_got(struct tp_tx *t, u32 psn, struct tp_news *n)
 	r->flags |= TP_SENT_RECEIVED;
 	r->flags &= ~TP_SENT_LOST;
 	n->any = true;
-	n->hi = psn;
 	n->bytes += r->bytes;
 	if (r->flags & TP_SENT_HEAD)
 		tp_tx_use_again(t, r->ev);
@@ -793,7 +798,7 @@ static void tp_tx_got(struct tp_tx *t, u32 psn, struct tp_news *n)
 	} else if (rtx) {
 		tp_tx_needed(t);
 	}
-	n->wide |= rtx;
+	tp_tx_look_until(t, rtx ? t->nxt : psn);
 	tp_news_note(t, n, r->ev, r->stamp, psn, !rtx);
 }
 
@@ -814,6 +819,7 @@ static void tp_tx_take_received(struct tp_tx *t, const struct tp_ack *a, u32 cum
 	}
 	while (t->una != t->nxt && (tp_tx_rec(t, t->una)->flags & TP_SENT_RECEIVED))
 		t->una++;
+	tp_tx_look_until(t, t->una);
 }
 
 static bool tp_tx_take_executed(struct tp_tx *t, const struct tp_ack *a, u32 exec)
@@ -849,7 +855,7 @@ static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, s
 	if (!tp_tx_all_received(t))	/* what is resent now may be lost again, but not by silence */
 		t->probe_backoff = min_t(u8, t->probe_backoff, TP_SILENT_RTO);
 	tp_tx_arm(t, now);
-	n->wide = true;
+	tp_tx_look_until(t, t->nxt);
 	tp_news_note(t, n, t->probe_ev, t->probe_stamp, t->nxt, true);
 	return true;
 }
@@ -867,11 +873,21 @@ static void tp_tx_rtt(struct tp_tx *t, u32 us)
 	t->srtt_us = t->srtt_us - t->srtt_us / 8 + us / 8;
 }
 
+/* The longest RTT seen is forgotten slowly: acks may come back over any path. */
+static void tp_tx_forget_slow(struct tp_tx *t, u32 now_us)
+{
+	if (now_us - t->slow_at_us < TP_SLOW_STEP)
+		return;
+	t->slow_at_us = now_us;
+	t->slow_us -= t->slow_us / 8;
+}
+
 /* Each path that was heard learns, once. */
 static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const struct tp_news *n)
 {
 	u64 left;
 
+	tp_tx_forget_slow(t, n->now_us);
 	for (left = n->evs; left; left &= left - 1) {
 		u8 ev = (u8)__ffs64(left);
 		bool ce = a->ce && READ_ONCE(t->paths->p[ev].entropy) == a->entropy;
@@ -881,8 +897,7 @@ static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const stru
 		tp_path_acked(t->paths, ev, us, ce, n->now_us);
 		if (us)
 			tp_tx_rtt(t, us);
-		t->slow_us = max_t(u32, t->slow_us - t->slow_us / TP_SLOW_DECAY,
-				   tp_path_patience_us(t->paths, ev));
+		t->slow_us = max(t->slow_us, us);
 		t->q_us[t->q_pos++ % TP_DELAYS] =
 			(u16)min_t(u32, tp_path_queue_us(t->paths, ev), 0xffff);
 	}
@@ -906,7 +921,7 @@ static u32 tp_tx_queue_us(const struct tp_tx *t)
 
 /* --- losses --- */
 
-/* Rule 1: did this ack report a later packet of the same EV? */
+/* Did this ack report a later packet of the same EV? */
 static bool tp_news_overtakes(const struct tp_news *n, const struct tp_sent *r, u32 psn)
 {
 	return (n->evs & 1ULL << (r->ev % TP_PATHS)) &&
@@ -918,64 +933,47 @@ static u32 tp_tx_reo_wait_us(const struct tp_tx *t)
 	return t->reo ? TP_REO_WAIT << t->reo : 0;
 }
 
-/* When this packet, overtaken on some other path, will have run out of its own path's patience. */
-static u32 tp_tx_patience_end(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r)
+/* So much later must something be sent, whatever its path, to arrive after a packet of this EV. */
+static u32 tp_tx_patience_us(const struct tp_tx *t, u8 ev)
 {
+	return max_t(u32, tp_path_patience_us(t->paths, ev), t->slow_us + t->slow_us / 4);
+}
+
+/* Something sent at that time or later must be received before @r counts as lost, us. */
+static u32 tp_tx_due_us(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r)
+{
+	u32 rtt = READ_ONCE(t->paths->p[r->ev].rtt_us);
+
 	if (s->stamp != r->stamp || !s->patience_us) {
 		s->stamp = r->stamp;
-		s->patience_us = max_t(u32, tp_path_patience_us(t->paths, r->ev), t->slow_us) +
-				 tp_tx_reo_wait_us(t);
+		s->patience_us = tp_tx_patience_us(t, r->ev);
 	}
-	return r->stamp + s->patience_us;
-}
-
-static void tp_scan_later(struct tp_scan *s, u32 due)
-{
-	if (!s->again || tp_before(due, s->due_us))
-		s->due_us = due;
-	s->again = true;
-}
-
-/* Rule 1. */
-static bool tp_tx_lost_on_ev(struct tp_tx *t, struct tp_scan *s, struct tp_sent *r, u32 psn)
-{
-	u32 due = r->stamp + READ_ONCE(t->paths->p[r->ev].rtt_us) + tp_tx_reo_wait_us(t);
-
-	if (s->news && tp_news_overtakes(s->news, r, psn))
-		r->flags |= TP_SENT_OVERTAKEN;
-	if (!(r->flags & TP_SENT_OVERTAKEN))
-		return false;
-	if (!t->reo || !tp_before(s->now_us, due))
-		return true;
-	tp_scan_later(s, due);
-	return false;
-}
-
-/* Rule 2. Acks only set the time for it: the rest of a batch of acks may know more. */
-static bool tp_tx_lost_by_time(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r, u32 psn)
-{
-	u32 due, soon = s->now_us + TP_RACK_SLACK;
-
-	if (!tp_sent_before(r->stamp, psn, t->rack_stamp, t->rack_psn))
-		return false;
-	due = tp_tx_patience_end(t, s, r);
-	if (!s->news && !tp_before(s->now_us, due))
-		return true;
-	tp_scan_later(s, tp_before(due, soon) ? soon : due);
-	return false;
+	if (r->flags & TP_SENT_OVERTAKEN)
+		return r->stamp + tp_tx_reo_wait_us(t) + min(rtt, s->patience_us);
+	return r->stamp + tp_tx_reo_wait_us(t) + s->patience_us;
 }
 
 /* Is this packet, not known received, lost? */
 static bool tp_tx_judge(struct tp_tx *t, struct tp_scan *s, struct tp_sent *r, u32 psn)
 {
-	if (tp_tx_lost_on_ev(t, s, r, psn)) {
+	u32 due;
+
+	if (!tp_sent_before(r->stamp, psn, t->rack_stamp, t->rack_psn))
+		return false;
+	if (tp_news_overtakes(s->news, r, psn))
+		r->flags |= TP_SENT_OVERTAKEN;
+	if (!t->reo && (r->flags & TP_SENT_OVERTAKEN)) {
 		t->c_lost_ev++;
 		return true;
 	}
-	if (tp_tx_lost_by_time(t, s, r, psn)) {
+	due = tp_tx_due_us(t, s, r);
+	if (!tp_before(t->rack_stamp, due)) {
 		t->c_lost_rack++;
 		return true;
 	}
+	if (!s->again || tp_before(due, s->due_us))
+		s->due_us = due;
+	s->again = true;
 	return false;
 }
 
@@ -987,30 +985,26 @@ static void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, u32 now_us)
 	tp_path_lost(t->paths, r->ev, now_us);
 }
 
-/* Rules 1 and 2 for the packets from una up to @end. */
-static void tp_tx_find_lost(struct tp_tx *t, u32 end, struct tp_scan *s, u64 now)
+/* Rules 1 and 2. */
+static void tp_tx_find_lost(struct tp_tx *t, struct tp_scan *s, u64 now)
 {
-	u64 at;
-	u32 psn;
+	u32 now_us = s->news->now_us, psn;
 
-	for (psn = t->una; tp_before(psn, end); psn++) {
+	for (psn = t->una; tp_before(psn, t->look_end); psn++) {
 		struct tp_sent *r = tp_tx_rec(t, psn);
 
 		if ((r->flags & (TP_SENT_RECEIVED | TP_SENT_LOST)) || !tp_tx_judge(t, s, r, psn))
 			continue;
 		s->bytes += r->bytes;
 		tp_tx_lose(t, psn);
-		tp_tx_blame(t, r, s->now_us);
+		tp_tx_blame(t, r, now_us);
 	}
 	if (s->bytes)
-		tp_cc_lost(&t->cc, s->bytes, false, READ_ONCE(t->paths->base_us), s->now_us);
-	at = now + 1000ULL * (s->due_us - s->now_us);
-	if (!s->news)
-		t->rack_at_ns = s->again ? at : 0;
-	else if (s->again && (!t->rack_at_ns || at < t->rack_at_ns))
-		t->rack_at_ns = at;
-	if (t->una == t->nxt)
-		t->rack_at_ns = 0;
+		tp_cc_lost(&t->cc, s->bytes, false, READ_ONCE(t->paths->base_us), now_us);
+	/* Traffic may bring the evidence; if nothing is sent by then, a probe must. */
+	t->rack_at_ns = 0;
+	if (s->again && tp_before(t->last_stamp, s->due_us))
+		t->rack_at_ns = now + 1000ULL * (u32)max_t(s32, tp_diff(s->due_us, now_us), 1);
 }
 
 /**
@@ -1022,18 +1016,16 @@ static void tp_tx_find_lost(struct tp_tx *t, u32 end, struct tp_scan *s, u64 now
  */
 bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 {
-	struct tp_scan s = { .now_us = tp_us(now) };
 	struct tp_news n;
+	struct tp_scan s = { .news = &n };
 	u32 exec, cum;
 	bool moved;
 
 	if (!tp_tx_ack_points(t, a, &exec, &cum))
 		return false;
-	n.now_us = s.now_us;
+	n.now_us = tp_us(now);
 	n.bytes = 0;
-	n.hi = t->una;
 	n.any = false;
-	n.wide = false;
 	n.evs = 0;
 	n.fresh = 0;
 	if (a->dup)
@@ -1042,8 +1034,7 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 	moved = tp_tx_take_executed(t, a, exec);
 	tp_tx_take_probe(t, now, a, &n);
 	tp_tx_feed_paths(t, a, &n);
-	s.news = &n;
-	tp_tx_find_lost(t, n.wide ? t->nxt : n.hi, &s, now);
+	tp_tx_find_lost(t, &s, now);
 	if (n.bytes)
 		tp_cc_ack(&t->cc, n.bytes, tp_tx_queue_us(t), READ_ONCE(t->paths->base_us), a->ce,
 			  t->limited, n.now_us);
@@ -1053,21 +1044,6 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 }
 
 /* --- time --- */
-
-/* Rule 2's moment has come. If it came late, acks may be waiting behind us: let them be read. */
-static void tp_tx_rack(struct tp_tx *t, u64 now)
-{
-	struct tp_scan s = { .now_us = tp_us(now) };
-	u64 grace = TP_RACK_GRACE * 1000ULL;
-
-	if (!t->rack_grace && now > t->rack_at_ns + grace) {
-		t->rack_grace = true;
-		t->rack_at_ns = now + grace;
-		return;
-	}
-	t->rack_grace = false;
-	tp_tx_find_lost(t, t->nxt, &s, now);
-}
 
 /* Rule 4: nothing was heard of anything in flight, not even of probes. */
 static void tp_tx_rto(struct tp_tx *t, u64 now)
@@ -1103,8 +1079,10 @@ void tp_tx_timeout(struct tp_tx *t, u64 now)
 		return;
 	if (now >= t->retry_at_ns)
 		t->retry_at_ns = 0;
-	if (t->rack_at_ns && now >= t->rack_at_ns)
-		tp_tx_rack(t, now);
+	if (t->rack_at_ns && now >= t->rack_at_ns) {
+		t->probe_wanted |= tp_diff(tp_us(t->rack_at_ns), t->last_stamp) > 0;
+		t->rack_at_ns = 0;
+	}
 	if (rto && t->silent >= TP_SILENT_RTO) {
 		tp_tx_rto(t, now);
 		rto = false;

@@ -18,12 +18,13 @@
  *  1. Same EV (one hashed path is first in, first out): a packet is lost once
  *     a later-sent packet of the same EV was received. Order of sending is
  *     (stamp, PSN).
- *  2. RACK (RFC 8985) per path: something sent later, on any path, was received,
- *     and the packet's own path had tp_path_patience_us() to answer. Judged by
- *     the timer, never in the middle of a batch of acks.
- *  3. Tail probe: about 2 x RTT of silence -> a probe; its answer counts as
- *     "something sent later" for rules 1 and 2. The same probe, with back-off,
- *     is the persist timer of everything that is received but not executed.
+ *  2. Any EV, after RACK (RFC 8985): a packet is lost once something was received
+ *     that was sent later by what the slowest path needs. No clock decides this:
+ *     neither a host that pauses nor acks that come back over a slow path can
+ *     make it wrong. If nothing is sent at that time, a probe is.
+ *  3. Tail probe: about 2 x RTT of silence -> a probe; its answer counts as a
+ *     packet received for rules 1 and 2. The same probe, with back-off, is the
+ *     persist timer of everything that is received but not executed.
  *  4. RTO, once two probes in a row stayed unanswered: everything not received
  *     is sent again, window at its minimum, doubled.
  */
@@ -88,7 +89,10 @@ enum {
 	TP_SENT_OVERTAKEN	= 1 << 4,	/* a later packet of its EV was received */
 };
 
-enum { TP_DELAYS = 16 };		/* power of two */
+enum {
+	TP_DELAYS	= 16,		/* power of two */
+	TP_PROBE_ID	= 0x7fff,	/* mask of the ids of probes that count */
+};
 
 /**
  * struct tp_tx - see the head of the file
@@ -107,7 +111,6 @@ enum { TP_DELAYS = 16 };		/* power of two */
  * @limited: the last attempt to send was stopped by the congestion window
  * @hold_new: nothing new is sent, only retransmissions (RNR)
  * @halted: nothing at or after PSN @halt_psn is ever sent (again)
- * @rack_grace: rule 2's timer came late and was given a second chance
  * @payload_hint: typical bytes of payload per packet
  * @ops: ring of messages, @op_mask + 1 of them, a power of two; index & op_mask
  * @head: oldest message not retired
@@ -118,13 +121,14 @@ enum { TP_DELAYS = 16 };		/* power of two */
  * @nxt: next new PSN to be sent
  * @wnd_end: right edge (@exec + @mpr * 128), never moves left
  * @lost: packets marked lost and not yet sent again
+ * @look_end: nothing from this PSN on was overtaken by anything received
  * @inflight: bytes in flight (sent, neither received nor lost)
- * @slow_us: patience of the slowest path heard lately
+ * @slow_us: longest RTT of any path seen lately; made less at @slow_at_us
  * @reo_us: time @reo was raised last
  * @last_rtx_us: time of the last retransmission
  * @q_us: queueing delay of the latest paths heard
  * @last_progress_ns: something new was received or executed, or sending began after silence
- * @rack_at_ns: when rule 2 wants to look again, 0 = not
+ * @rack_at_ns: when rule 2 needs something to be sent, 0 = it does not
  * @probe_at_ns: when rule 3 does
  * @rto_at_ns: when rule 4 does, if anything is not received
  * @retry_at_ns: when to try again what the local stack refused, 0 = nothing
@@ -148,7 +152,6 @@ struct tp_tx {
 	bool limited;
 	bool hold_new;
 	bool halted;
-	bool rack_grace;
 	u16 probe_id;
 	u16 payload_hint;
 	u32 dqpn;
@@ -160,6 +163,7 @@ struct tp_tx {
 	u32 halt_psn;
 	u32 lost;
 	u32 lost_from;		/* no lost packet below this PSN */
+	u32 look_end;
 	u32 inflight;
 	u32 last_stamp;
 	u32 rack_stamp;		/* latest (stamp, PSN) known received */
@@ -167,7 +171,7 @@ struct tp_tx {
 	u32 blamed_stamp;	/* burst whose path was blamed last */
 	u32 probe_stamp;
 	u32 srtt_us, rttvar_us;
-	u32 slow_us;
+	u32 slow_us, slow_at_us;
 	u32 reo_us;
 	u32 last_rtx_us;
 	u16 q_us[TP_DELAYS];
@@ -303,7 +307,7 @@ static inline bool tp_tx_op_executed(const struct tp_tx *t, const struct tp_op *
 /* Time of the next thing to do, ns; ~0 if none: anything not executed keeps a timer. */
 u64 tp_tx_deadline(const struct tp_tx *t);
 
-/* The deadline passed: rules 2, 3, 4. Sending follows by tp_tx_burst()/tp_tx_probe(). */
+/* The deadline passed: rules 3 and 4. Sending follows by tp_tx_burst()/tp_tx_probe(). */
 void tp_tx_timeout(struct tp_tx *t, u64 now);
 
 /* Current retransmission timeout before back-off, us. */

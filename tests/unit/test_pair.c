@@ -1169,6 +1169,7 @@ TEST(pair__loss)
 	u32 i;
 
 	c.name = "loss";
+	c.timeout_ns = 2000 * MS;
 	for (i = 0; i < ARRAY_SIZE(ppm); i++) {
 		c.loss = ppm[i];
 		run_seeds(c, 30);
