@@ -56,7 +56,7 @@ unit() {
 
 # build a suite once; its tests then boot what was built
 suite_tests() { # SUITE NAMES...
-	local suite=$1 name limit rest once t opts n names; shift
+	local suite=$1 name limit rest once t n names; shift
 	names=" $* "
 	t=$SECONDS
 	if ! "$QEMU_DIR/build.sh" "$suite" >"$log/$suite-build.out" 2>"$log/$suite-build.err"; then

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=sh disable=SC2034
 # Shared by the scripts of qemu/ that run on the host. Source it.
 #
 # Everything that is built lands in one cache, outside of the source tree:

@@ -30,7 +30,7 @@
 #   FABRIC_HOSTS  netns (default) or init: both host ends in this very namespace, kept apart by policy
 #                 routing. rxe carries traffic only so; kernel users (nvme, rds) live there, too.
 #   FABRIC_SPINES 4            FABRIC_MTU   1500 (4200 for an RDMA MTU of 4096)
-#   FABRIC_RATE   80mbit, the rate per spine of the profiles that have one (see there)
+#   FABRIC_RATE   80mbit, the rate per spine of the profiles that have one (see there), a whole number of mbit
 #   FABRIC_GSO    on; off: the hosts' devices split super-packets, so that netem's loss and reordering
 #                 act on single packets (netem drops and delays a super-packet as a whole)
 
@@ -229,7 +229,8 @@ fabric_down() {
 # Profiles. ms: one-way delay per spine; loss and dup in percent of packets (of super-packets with
 # FABRIC_GSO=on); reorder: share sent at once while the rest of the same spine is delayed.
 #   clean     nothing, no limit (the processor is the limit)
-#   rate      $FABRIC_RATE per spine, 0.1 ms, queue of 1000: the fabric is the bottleneck
+#   rate      $FABRIC_RATE per spine, 0.1 ms, a queue of 1000 packets at 80mbit and as many ms at another
+#             rate: the fabric is the bottleneck
 #   loss1, loss5   1 %, 5 % lost         rate+loss1, rate+loss01   the same (1 %, 0.1 %) with the rate
 #   dup       5 % twice
 #   reorder   within a spine: 25 % overtake the others by 0.5 ms
@@ -237,16 +238,16 @@ fabric_down() {
 #   mixed     loss 1, dup 1, reorder 10, delays 0.2, 1, 3, 9 ms
 #   shallow   rate, with a queue of 32 packets
 fabric_profile() { # NAME [netem options appended]
-	local name=$1 i base spine_ms n tcs=; shift
-	_profile="$name $*"
+	local name=$1 i base spine_ms n limit tcs=; shift
+	limit=$((${FABRIC_RATE%mbit} * 1000 / 80))
 	for i in $(_seq); do
 		spine_ms=$(echo "0 1 3 9 0 1 3 9" | cut -d' ' -f"$i")
 		case $name in
 		clean) base= ;;
-		rate) base="rate $FABRIC_RATE limit 1000 delay 100us" ;;
-		rate+loss1) base="rate $FABRIC_RATE limit 1000 delay 100us loss 1%" ;;
-		rate+loss01) base="rate $FABRIC_RATE limit 1000 delay 100us loss 0.1%" ;;
-		rate+unequal) base="rate $FABRIC_RATE limit 1000 delay ${spine_ms}ms" ;;
+		rate) base="rate $FABRIC_RATE limit $limit delay 100us" ;;
+		rate+loss1) base="rate $FABRIC_RATE limit $limit delay 100us loss 1%" ;;
+		rate+loss01) base="rate $FABRIC_RATE limit $limit delay 100us loss 0.1%" ;;
+		rate+unequal) base="rate $FABRIC_RATE limit $limit delay ${spine_ms}ms" ;;
 		shallow) base="rate $FABRIC_RATE limit 32 delay 100us" ;;
 		loss1) base="limit 10000 loss 1%" ;;
 		loss5) base="limit 10000 loss 5%" ;;
@@ -284,13 +285,14 @@ fabric_restore() { # N
 	ip -n "spine$i" route replace 10.2.0.0/24 via "10.12.$i.1"; ip -n "spine$i" -6 route replace fd02::/64 via "fd12:$i::1"
 }
 
+# By the queues of the leaves: that counts what super-packets will be on the wire, and packets singly.
 fabric_bytes() {
-	local i
-	for i in $(_seq); do
-		ip netns exec "spine$i" sh -c '
-			la=$(sed -n "s/^ *la: *//p" /proc/net/dev); lb=$(sed -n "s/^ *lb: *//p" /proc/net/dev)
-			set -- $la; ab=$1 abp=$2; set -- $lb; echo "'"$i"' $ab $1 $abp $2"'
-	done
+	paste <(tc -n leafA -s qdisc show) <(tc -n leafB -s qdisc show) | awk '
+		/^qdisc/ { dev = ""; for (i = 1; i < NF; i++) if ($i == "dev") { dev = $(i + 1); break } }
+		/Sent/ && dev ~ /^s[0-9]+$/ {
+			n = 0
+			for (i = 1; i < NF; i++) if ($i == "Sent") { n++; bytes[n] = $(i + 1); pkts[n] = $(i + 3) }
+			print substr(dev, 2), bytes[1], bytes[2], pkts[1], pkts[2] }' | sort -n
 }
 
 fabric_link() { # TYPE: one device per host

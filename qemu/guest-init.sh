@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck disable=SC3045
 # Pid 1 of the guest after the initrd: install the payload, run one test, leave the results, power off.
 #
 # In:  /spray/root (files of make install), /spray/tests, /spray/fabric.sh, /out/command

@@ -18,7 +18,7 @@
 . "$(dirname "$0")/common.sh"
 set -o pipefail
 
-suite=bookworm cpus=1 mem=1536 limit=600 icount= shell= nobuild= append= out= envs=()
+suite=bookworm cpus=1 mem=1536 limit=600 icount='' shell='' nobuild='' append='' out='' envs=()
 while getopts "s:c:m:t:iIe:na:o:" o; do
 	case $o in
 	s) suite=$OPTARG ;; c) cpus=$OPTARG ;; m) mem=$OPTARG ;; t) limit=$OPTARG ;;
@@ -68,6 +68,7 @@ qemu() {
 	local accel=(-accel "tcg,thread=multi,tb-size=512" -cpu max)
 	if [ -n "$icount" ]; then
 		# never sleep=off: virtual time would run away while the guest waits for the host
+		# shellcheck disable=SC2054
 		accel=(-accel "tcg,thread=single,tb-size=512" -cpu max -icount shift=0
 			-rtc base=2024-01-01T00:00:00,clock=vm)
 	elif have_kvm; then

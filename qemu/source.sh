@@ -32,11 +32,11 @@ fetch() { # SUITE DIR
 	retry 3 apt-get -q update || return 1
 	# the .dsc may be the missing part: what counts is that the tarball came
 	(cd "$w" && retry 2 apt-get -q source --download-only rdma-core) || :
-	t=$(ls "$w"/rdma-core_*.orig.tar.* 2>/dev/null | grep -v '\.asc$' | head -1)
+	t=$(find "$w" -maxdepth 1 -name 'rdma-core_*.orig.tar.*' ! -name '*.asc')
 	[ -n "$t" ] && verify "$w" "$t" || { rm -rf "$w"; return 1; }
 	mkdir "$w/src"
 	tar -xf "$t" -C "$w/src" --strip-components=1
-	rm -rf "$w/lists" "$w/cache" "$w/etc"
+	rm -rf "${w:?}/lists" "$w/cache" "${w:?}/etc"
 	mv "$w" "$2"
 }
 

@@ -7,7 +7,7 @@
 #
 # The hosts' devices split super-packets (FABRIC_GSO=off), so that loss, duplication and reordering
 # hit single packets.
-FABRIC_GSO=off
+export FABRIC_GSO=off
 . "$(dirname "$0")/lib.sh"
 
 : "${SPRAY_SEEDS:=1 2 3}"

@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# demo.sh [SUITE]: the main job in one command, on a fresh Debian machine (root): installs what it needs
+# by apt, builds a guest once, boots it, runs tests/guest/demo.sh on the fabric and prints its report.
+. "$(dirname "$0")/common.sh"
+
+need_root
+"$QEMU_DIR/need.sh"
+suite=${1:-bookworm}
+out=$SPRAY_CACHE/demo
+rm -rf "$out"
+rc=0
+echo "Two hosts, two leaves, four spines, in one guest ($suite). A few minutes, more when the guest must be built." >&2
+"$QEMU_DIR/run.sh" -s "$suite" -c "${SPRAY_CPUS:-2}" -t 900 -o "$out" demo >"$out.log" 2>&1 || rc=$?
+if [ -s "$out/report" ]; then
+	echo
+	sed 's/^/  /' "$out/report"
+	echo
+fi
+grep -A12 -E '^not ok|^Bail out|FAILED' "$out.log" || :
+[ $rc = 0 ] || [ -s "$out/report" ] || tail -n 20 "$out.log"
+[ $rc = 0 ] && echo "All went well. Details: $out" || echo "Something failed. Details: $out"
+exit $rc

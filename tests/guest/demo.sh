@@ -1,0 +1,160 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# The product's main job, with a report in /out/report. See qemu/demo.sh, which boots and prints it.
+#
+# SPRAY_RATE: rate of one spine, default 40mbit. TAP says which steps failed; the figures are not judged
+# unless SPRAY_JUDGE=1 (four spines at 90 %, within 10 % of each other, 80 % of that with 1 % loss).
+. "$(dirname "$0")/lib.sh"
+
+FABRIC_RATE=${SPRAY_RATE:-40mbit}
+mbit=${FABRIC_RATE%mbit}
+say() { echo "$*" >>/out/report; note "$*"; }
+: >/out/report
+
+# ---- pieces -----------------------------------------------------------------------------------
+
+args() { # sets $a and $b: the devices' options for perftest
+	a="-d $DEV_A -x $(fabric_gid "$DEV_A" $A4) -F" b="-d $DEV_B -x $(fabric_gid "$DEV_B" $B4) -F"
+}
+fabric_now() { # TYPE PROFILE
+	case $1 in rxe) FABRIC_HOSTS=init ;; *) FABRIC_HOSTS=netns ;; esac
+	fabric_up "$2" && modprobe "$(case $1 in spray) echo rdma_spray ;; *) echo "rdma_$1" ;; esac)" && fabric_link "$1" && args
+}
+counters() { rdma -j statistic show link "$DEV_A/1" | jq -r '.[0] | to_entries[] | "\(.key) \(.value)"'; }
+counters_b() { rdma -j statistic show link "$DEV_B/1" | jq -r '.[0] | to_entries[] | "\(.key) \(.value)"'; }
+# changed BEFORE AFTER PATTERN: "name +n" of those counters that match
+changed() { join <(sort "$1") <(sort "$2") | awk -v p="$3" '$1 ~ p && $3 > $2 { printf "%s%s %d", s, $1, $3 - $2; s = ", " } END { print s ? "" : "none" }'; }
+
+bw_start() { # SECONDS QPS: one way WRITE traffic in the background
+	onB ib_write_bw $b -s 65536 -D "$1" -q "$2" >"$LOGS/bs" 2>&1 & bs=$!
+	for _ in $(seq 100); do onB ss -Hltn | grep -q . && break; sleep 0.1; done
+	onA ib_write_bw $a -s 65536 -D "$1" -q "$2" $B4 >"$LOGS/bc" 2>&1 & bc=$!
+}
+bw_end() { local rc=0; wait $bc || rc=1; wait $bs || rc=1; [ $rc = 0 ] || { tail -n 4 "$LOGS/bs" "$LOGS/bc"; }; return $rc; }
+
+# throughput NAME QPS: sets $share (percent of the spines' sum, on the wire) and $spread (largest deviation)
+throughput() {
+	local t0 t1 before after
+	bw_start 14 "$2"
+	sleep 5
+	t0=$(now_ms); before=$(fabric_bytes); counters >"$LOGS/c0"; counters_b >"$LOGS/d0"
+	sleep 6
+	t1=$(now_ms); after=$(fabric_bytes); counters >"$LOGS/c1"; counters_b >"$LOGS/d1"
+	bw_end || return 1
+	goodput=$(awk '/^ *65536/ { v = $4 } END { print v }' "$LOGS/bc")
+	line=$(paste <(echo "$before") <(echo "$after") | awk -v ms=$((t1 - t0)) -v mbit="$mbit" '
+		{ n = $7 - $2; sum += n; v[NR] = n; row = row sprintf(" %6.1f MB", n / 1e6) }
+		END { mean = sum / NR; for (i in v) { d = (v[i] - mean) / mean * 100; if (d < 0) d = -d; if (d > dev) dev = d }
+			printf "%.1f %.1f|%s", sum * 8 / ms / 1000 / (NR * mbit) * 100, dev, row }')
+	share=${line%% *}; spread=${line#* }; spread=${spread%%|*}
+	say "$(printf '%-34s %s   %5.1f %% of the sum, goodput %s MiB/s' "$1" "${line#*|}" "$share" "$goodput")"
+}
+
+# felt: from samples "us bytes" of the receiver and the moment of the cut: the longest silence, and the time
+# until the rate was back at 90 % of what is left (three of four spines)
+sample() {
+	ip netns exec hostB bash -c 'mkfifo /tmp/never; exec 9<>/tmp/never
+		while :; do
+			while read -r dev bytes _; do [ "$dev" = vB: ] && echo "${EPOCHREALTIME/./} $bytes"; done </proc/net/dev
+			read -r -t 0.05 <&9
+		done' 2>/dev/null
+}
+felt() { # SAMPLES CUT_US
+	awk -v cut="$2" '
+		{ t[NR] = $1; b[NR] = $2 }
+		END {
+			for (i = 2; i <= NR; i++) if (t[i] <= cut && t[i] > cut - 3e6) { if (!f) f = i; l = i }
+			before = (b[l] - b[f]) / (t[l] - t[f])
+			for (i = l + 1; i <= NR; i++) {
+				if (b[i] == b[i - 1]) { if (!q) q = t[i - 1]; if (t[i] - q > silent) silent = t[i] - q } else q = 0
+			}
+			# windows of 200 ms
+			for (i = l; i <= NR && !back; i++) {
+				for (j = i; j < NR && t[j] - t[i] < 2e5; j++);
+				if (t[j] - t[i] >= 2e5 && (b[j] - b[i]) / (t[j] - t[i]) >= 0.9 * 0.75 * before) back = t[i]
+			}
+			printf "longest silence %d ms, ", silent / 1000
+			if (back) printf "back at 90 %% of what three spines carry after %d ms\n", (back > cut ? back - cut : 0) / 1000
+			else print "never back at the rate of the three that are left"
+		}' "$1"
+}
+
+# ---- the show -------------------------------------------------------------------------------
+
+kernel=$(uname -r) core=$(dpkg-query -W -f '${Version}' libibverbs1)
+say "$SPRAY_TYPE on Linux $kernel, rdma-core $core, $SPRAY_CPUS vCPU(s); 4 spines of $mbit Mbit/s each"
+here "fabric and devices" fabric_now "$SPRAY_TYPE" rate || bail "no fabric: $(tail -n 3 "$LOGS/out")"
+
+say ""
+say "Unmodified programs of the distribution:"
+program() { # NAME SERVER CLIENT
+	if pair "$1" 90 "$2" "$3"; then say "  $(printf '%-18s' "$1") works"; else say "  $(printf '%-18s' "$1") FAILED"; fi
+}
+ga=$(fabric_gid "$DEV_A" $A4) gb=$(fabric_gid "$DEV_B" $B4)
+program ibv_rc_pingpong "ibv_rc_pingpong -d $DEV_B -g $gb -e" "ibv_rc_pingpong -d $DEV_A -g $ga -e $B4"
+program ib_write_bw "ib_write_bw $b -s 65536 -n 300" "ib_write_bw $a -s 65536 -n 300 $B4"
+program ib_read_bw "ib_read_bw $b -s 65536 -n 300 -e" "ib_read_bw $a -s 65536 -n 300 -e $B4"
+program ib_send_lat "ib_send_lat $b -s 8 -n 500 -e" "ib_send_lat $a -s 8 -n 500 -e $B4"
+program ib_atomic_lat "ib_atomic_lat $b -n 500 -e" "ib_atomic_lat $a -n 500 -e $B4"
+program rping "rping -s -a $B4 -C 20 -V" "rping -c -a $B4 -I $A4 -C 20 -V"
+
+doorbell=/spray/tests/contract/spray_doorbell
+if [ -x $doorbell ] && [ "$FABRIC_HOSTS" = netns ]; then
+	say ""
+	if pair "data and doorbell" 180 "$doorbell -s" "$doorbell $B4"; then
+		say "Data and doorbell (64 MB in 4 WRITEs, then WRITE_WITH_IMM; every byte checked when the doorbell rings):"
+		grep -hv '^$' "$LOGS/server" | tail -n 3 | sed 's/^/  /' >>/out/report
+	else
+		say "Data and doorbell: FAILED"
+	fi
+fi
+
+say ""
+say "One QP, ib_write_bw of 64 KiB; bytes per spine in six seconds:"
+here "throughput" throughput "  $SPRAY_TYPE" 1 && {
+	s0=$share d0=$spread
+	say "  spines differ from their mean by at most $spread %"
+	say "  sender:   $(changed "$LOGS/c0" "$LOGS/c1" 'retrans|resen|timeout|rto|probe')"
+	say "  receiver: $(changed "$LOGS/d0" "$LOGS/d1" 'order|ooo|dup|reorder|drop')"
+}
+
+say ""
+say "A spine dies silently while ib_write_bw runs (the leaves go on sending into it):"
+sample >"$LOGS/samples" & sampler=$!
+bw_start 14 1
+sleep 5
+cut_at=${EPOCHREALTIME/./}
+fabric_cut 2 silent
+here "no application sees the cut" bw_end && say "  ib_write_bw ended well" || say "  ib_write_bw FAILED"
+pkill -P $sampler 2>/dev/null; kill $sampler 2>/dev/null; wait $sampler 2>/dev/null
+[ "$FABRIC_HOSTS" = init ] || say "  $(felt "$LOGS/samples" "$cut_at")"
+fabric_restore 2
+cp "$LOGS/samples" /out/cut-samples 2>/dev/null
+
+here "fabric down" fabric_down
+say ""
+say "1 % of packets lost on every spine (the hosts' devices split super-packets, so that each packet is at risk):"
+FABRIC_GSO=off
+here "fabric with loss" fabric_now "$SPRAY_TYPE" rate+loss1 && here "throughput with loss" throughput "  $SPRAY_TYPE" 1 && {
+	s1=$share
+	say "  sender:   $(changed "$LOGS/c0" "$LOGS/c1" 'retrans|resen|timeout|rto|probe')"
+	say "  receiver: $(changed "$LOGS/d0" "$LOGS/d1" 'order|ooo|dup|reorder|drop')"
+}
+here "fabric with loss down" fabric_down
+FABRIC_GSO=on
+modprobe -r "$MODULE"
+
+if [ "$SPRAY_TYPE" != rxe ]; then
+	say ""
+	say "For comparison, rxe on the same fabric:"
+	here "rxe's fabric" fabric_now rxe rate && throughput "  rxe" 1
+	fabric_profile rate+loss1 && throughput "  rxe, 1 % lost" 1 || say "  rxe, 1 % lost: FAILED"
+	here "rxe's fabric down" fabric_down
+	modprobe -r rdma_rxe
+fi
+if [ "$SPRAY_JUDGE" = 1 ]; then
+	check "four spines filled to 90 % (${s0:-?})" awk -v v="${s0:-0}" 'BEGIN { exit !(v >= 90) }'
+	check "each within 10 % of the mean (${d0:-?})" awk -v v="${d0:-100}" 'BEGIN { exit !(v <= 10) }'
+	check "with 1 % loss 80 % of that (${s1:-?})" awk -v v="${s1:-0}" -v w="${s0:-100}" 'BEGIN { exit !(v >= 0.8 * w) }'
+fi
+finish
