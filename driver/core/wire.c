@@ -39,7 +39,6 @@ enum {
 	SETH_PROBE	= 1 << 17,
 	SETH_BITS_AT	= 1,		/* bitmap starts at cumulative + 1 */
 	SEXT_DUP	= 1 << 0,	/* in the reserved half of its last word */
-	AETH_NO_CREDIT	= 31,
 	OP_HELLO	= 0xd8,
 	OP_HELLO_REPLY	= 0xd9,
 	HELLO_MAGIC	= 0x73707279,	/* "spry" */

@@ -285,6 +285,8 @@ TEST(decode__gives_back_each_form)
 		u32 len = build(i, buf);
 
 		assert_int_equal(buf[0], forms[i].opcode);
+		assert_int_equal(buf[forms[i].hdr_len], 0xee);	/* wrote no more than it says */
+		assert_int_equal(buf[forms[i].hdr_len + 3], 0xee);
 		assert_int_equal(tp_wire_hdr_len(&p), forms[i].hdr_len);
 		assert_int_equal(len, forms[i].hdr_len + forms[i].payload);
 		assert_int_equal(decode(&q, buf, len), forms[i].hdr_len);
@@ -679,6 +681,7 @@ TEST(hello__there_and_back)
 		memset(buf, 0xee, sizeof(buf));
 		assert_int_equal(tp_wire_encode_hello(&h, buf), TP_BTH_LEN + TP_HELLO_LEN);
 		assert_int_equal(buf[0], 0xd8 + i);
+		assert_memory_equal(buf + 24, "\0\0\0\0\0\0\0\0\xee", 9);
 		assert_int_equal(tp_wire_dqpn(buf), TP_ENDPOINT_QPN);
 		for (len = 0; len < TP_BTH_LEN + TP_HELLO_LEN; len++)
 			assert_int_equal(decode_hello(&g, buf, len), -1);
