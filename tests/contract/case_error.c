@@ -525,6 +525,8 @@ static void bad_once(const struct bad *bad)
 	}
 	memcpy(&now, p.word->p, 8);
 	CHECK_EQ(now, p.fadds, "atomics executed");
+	/* What lies inside the region may have been sent before the rest was found to be outside. */
+	got += bad->what == LBEYOND && takes_recv(bad->op);
 	poison_check(p.recv->p + got * SLOT, p.recv->len - got * SLOT, "flushed receives");
 	if (!fetches && bad->what == BEYOND) {
 		/* What lies inside may be written before the rest is refused; the tail never. */
@@ -681,7 +683,7 @@ CASE(error_local, "local keys, bounds and permission: LOC_PROT_ERR at its place"
 		{ IBV_WR_RDMA_WRITE_WITH_IMM, 9000, LKEY, LOCAL },
 		{ IBV_WR_SEND, 100, LDEREG, LOCAL },
 		{ IBV_WR_RDMA_WRITE, 9000, LDEREG, LOCAL },
-		{ IBV_WR_SEND, 9000, LBEYOND, LOCAL },
+		{ IBV_WR_SEND, 7000, LBEYOND, LOCAL },
 		{ IBV_WR_RDMA_WRITE, 9000, LBEYOND, LOCAL },
 		{ IBV_WR_RDMA_READ, 9000, LKEY, LOCAL },
 		{ IBV_WR_RDMA_READ, 9000, LBEYOND, LOCAL },
