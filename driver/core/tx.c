@@ -71,7 +71,7 @@ void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *op
 	t->srtt_us = base;
 	t->rttvar_us = base / 2;
 	t->rng = seed | 1;
-	t->last_stamp = tp_us(now);
+	t->last_stamp = tp_us(now) - 1;
 	t->rack_stamp = t->last_stamp;
 	t->blamed_stamp = t->last_stamp;
 	tp_cc_init(&t->cc, tp_tx_pkt_bytes(t), TP_WINDOW);

@@ -1,0 +1,1478 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * tx.c, tx_path.c, tx_ack.c: shape of bursts, what acks do, the four rules of
+ * loss, timers; then random operations, after each of which all sums must agree.
+ */
+#include "unit.h"
+#include "tx.h"
+
+#define US	1000ULL
+#define MS	1000000ULL
+
+enum { OPS = 64, PAY = 1000, HDR = TP_BTH_LEN + TP_METH_LEN + TP_RETH_LEN, FULL = HDR + PAY + 4 };
+
+static struct tp_tx t;
+static struct tp_op ops[OPS];
+static struct tp_sent sent[TP_WINDOW];
+static struct tp_paths paths;
+static u64 now;
+static u32 base_psn;
+
+/* The window of cc.c is of no interest here but where a test says so. */
+static void start_at(u32 psn, u32 nevs)
+{
+	now = 100 * MS;
+	base_psn = psn;
+	memset(ops, 0xa5, sizeof(ops));
+	memset(sent, 0xa5, sizeof(sent));
+	tp_paths_init(&paths, nevs, 7);
+	tp_tx_init(&t, TP_REQUEST, 0x123456, ops, OPS, sent, psn, PAY, &paths, 3, now);
+	t.cc.cwnd = 10000 * FULL;
+}
+
+static void start(u32 nevs)
+{
+	start_at(0xfffffe, nevs);
+}
+
+static struct tp_op *post(u8 kind, u32 len)
+{
+	struct tp_op *op = tp_tx_op(&t, t.tail++);
+
+	*op = (struct tp_op) { .kind = kind, .payload = PAY, .length = len, .rkey = 77,
+			       .raddr = 0x1000 };
+	op->wire_len = kind == TP_READ || kind == TP_CAS || kind == TP_NONE ? 0 : len;
+	return op;
+}
+
+/* One burst of at most @max packets. Return: how many; the packets in out[]. */
+static struct tp_out out[TP_BURST_MAX];
+static struct tp_burst last;
+
+static u32 burst(u32 max)
+{
+	u32 n = 0;
+
+	if (!tp_tx_burst(&t, now, max, t.tail, &last))
+		return 0;
+	while (tp_tx_next(&t, now, &last, &out[n]))
+		n++;
+	assert_int_equal(n, last.n);
+	assert_true(n > 0);
+	return n;
+}
+
+static void send_all(u32 max)
+{
+	while (burst(max))
+		now += US;
+}
+
+static struct tp_ack ack_of(u32 exec, u32 cum)
+{
+	return (struct tp_ack) {
+		.space = TP_REQUEST, .mpr = TP_MPR,
+		.exec_psn = (base_psn + exec) & 0xffffff, .cum_psn = (base_psn + cum) & 0xffffff,
+	};
+}
+
+static bool ack(u32 exec, u32 cum)
+{
+	struct tp_ack a = ack_of(exec, cum);
+
+	return tp_tx_ack(&t, now, &a);
+}
+
+/* Bits are PSNs relative to the first. */
+static void sack_bit(struct tp_ack *a, u32 cum, u32 psn)
+{
+	u32 bit = psn - cum;
+
+	a->bits[bit / 64] |= 1ULL << (bit % 64);
+	if (a->nwords < bit / 64 + 1)
+		a->nwords = (u8)(bit / 64 + 1);
+}
+
+static bool sack(u32 exec, u32 cum, u32 from, u32 to)
+{
+	struct tp_ack a = ack_of(exec, cum);
+
+	for (; from < to; from++)
+		sack_bit(&a, cum, from);
+	return tp_tx_ack(&t, now, &a);
+}
+
+static struct tp_sent *rec(u32 psn)
+{
+	return &sent[(base_psn + psn) % TP_WINDOW];
+}
+
+static bool is_lost(u32 psn)
+{
+	return rec(psn)->flags & TP_SENT_LOST;
+}
+
+/* --- bursts --- */
+
+TEST(init__24_bit_psn)
+{
+	start(4);
+	assert_int_equal(t.nxt, 0xfffffe);
+	assert_int_equal(t.una, t.nxt);
+	assert_int_equal(t.wnd_end, t.nxt + TP_WINDOW);
+	assert_true(tp_tx_deadline(&t) == ~0ULL);
+	assert_int_equal(burst(32), 0);
+}
+
+TEST(next__fields_of_a_message)
+{
+	struct tp_op *op;
+	u32 i;
+
+	start(4);
+	op = post(TP_WRITE, 2 * PAY + 7);
+	op->has_imm = true;
+	op->imm = 42;
+	op->solicited = true;
+	op->ordered = true;
+	op->rqmsn = 9;
+	assert_int_equal(burst(32), 3);
+	for (i = 0; i < 3; i++) {
+		const struct tp_pkt *p = &out[i].pkt;
+
+		assert_int_equal(p->kind, TP_WRITE);
+		assert_int_equal(p->space, TP_REQUEST);
+		assert_int_equal(p->dqpn, 0x123456);
+		assert_int_equal(p->psn, 0xfffffe + i);
+		assert_int_equal(p->msn, 0);
+		assert_int_equal(p->rqmsn, 9);
+		assert_int_equal(p->dma_len, 2 * PAY + 7);
+		assert_int_equal(p->va, 0x1000 + PAY * i);
+		assert_int_equal(p->rkey, 77);
+		assert_int_equal(p->first, i == 0);
+		assert_int_equal(p->last, i == 2);
+		assert_int_equal(p->has_imm, i == 2);
+		assert_int_equal(p->solicited, i == 2);
+		assert_int_equal(p->ack_req, i == 2);
+		assert_true(p->ordered);
+		assert_false(p->rtx);
+		assert_int_equal(out[i].op, 0);
+		assert_int_equal(out[i].offset, PAY * i);
+		assert_int_equal(out[i].len, i == 2 ? 7 : PAY);
+		assert_int_equal(p->pad, i == 2 ? 1 : 0);
+	}
+	assert_int_equal(out[2].pkt.imm, 42);
+	assert_int_equal(t.next_msn, 1);
+	assert_int_equal(t.inflight, 2 * FULL + HDR + TP_IMM_LEN + 8 + 4);
+	assert_int_equal(last.entropy, paths.p[last.ev].entropy);
+}
+
+TEST(next__offset_where_there_is_no_address)
+{
+	start(4);
+	post(TP_SEND, 2 * PAY);
+	assert_int_equal(burst(32), 2);
+	assert_int_equal(out[1].pkt.va, PAY);
+	assert_int_equal(out[1].pkt.rkey, 0);
+	t.space = TP_RESPONSE;
+	post(TP_READ_DATA, 2 * PAY);
+	assert_int_equal(burst(32), 2);
+	assert_int_equal(out[0].pkt.va, 0);
+	assert_int_equal(out[1].pkt.va, PAY);
+	assert_int_equal(out[1].pkt.rkey, 0);
+	assert_int_equal(out[1].pkt.space, TP_RESPONSE);
+}
+
+TEST(next__requests_without_payload)
+{
+	struct tp_op *op;
+
+	start(4);
+	post(TP_READ, 5 * PAY);
+	op = post(TP_CAS, 8);
+	op->swap_add = 5;
+	op->compare = 6;
+	post(TP_WRITE, 0);
+	assert_int_equal(burst(32), 1);		/* the ATOMIC's header is longer */
+	assert_true(out[0].pkt.first && out[0].pkt.last);
+	assert_int_equal(out[0].len, 0);
+	assert_int_equal(out[0].pkt.dma_len, 5 * PAY);
+	assert_int_equal(out[0].pkt.rkey, 77);
+	assert_int_equal(out[0].pkt.va, 0x1000);
+	assert_int_equal(burst(32), 2);		/* the WRITE is shorter: the last */
+	assert_int_equal(out[0].pkt.swap_add, 5);
+	assert_int_equal(out[0].pkt.compare, 6);
+	assert_int_equal(out[1].len, 0);
+	assert_true(out[1].pkt.last);
+	assert_int_equal(out[1].pkt.msn, 2);
+}
+
+TEST(next__a_burst_spans_messages_of_one_length)
+{
+	u32 i;
+
+	start(4);
+	for (i = 0; i < 5; i++)
+		post(TP_WRITE, 100);
+	assert_int_equal(burst(32), 5);
+	for (i = 0; i < 5; i++) {
+		assert_int_equal(out[i].op, i);
+		assert_int_equal(out[i].pkt.msn, i);
+		assert_int_equal(out[i].pkt.psn, 0xfffffe + i);
+		assert_int_equal(out[i].pkt.ack_req, i == 4);
+	}
+	assert_int_equal(last.op, 4);
+	assert_int_equal(last.seg_len, HDR + 100 + 4);
+}
+
+TEST(next__stops_before_a_longer_packet)
+{
+	start(4);
+	post(TP_WRITE, 100);
+	post(TP_WRITE, 101);	/* 3 bytes of padding */
+	assert_int_equal(burst(32), 1);
+	assert_int_equal(t.started, 1);
+	assert_int_equal(t.next_msn, 1);
+	assert_int_equal(t.nxt, 0xfffffe + 1);
+	assert_int_equal(burst(32), 1);
+	assert_int_equal(out[0].pkt.msn, 1);
+}
+
+TEST(next__stops_after_a_shorter_packet)
+{
+	start(4);
+	post(TP_WRITE, PAY + 1);
+	post(TP_WRITE, 1);
+	assert_int_equal(burst(32), 2);
+	assert_int_equal(out[1].len, 1);
+	assert_int_equal(burst(32), 1);
+}
+
+TEST(next__same_length_on_the_wire_is_enough)
+{
+	start(4);
+	post(TP_WRITE, 99);
+	post(TP_WRITE, 98);
+	assert_int_equal(burst(32), 2);
+}
+
+TEST(burst__what_may_not_start_does_not)
+{
+	struct tp_burst b;
+	struct tp_out o;
+
+	start(4);
+	post(TP_WRITE, 2 * PAY);
+	post(TP_WRITE, PAY);
+	assert_false(tp_tx_burst(&t, now, 32, 0, &b));
+	assert_true(tp_tx_burst(&t, now, 32, 1, &b));
+	assert_true(tp_tx_next(&t, now, &b, &o));
+	assert_false(o.pkt.ack_req);
+	assert_true(tp_tx_next(&t, now, &b, &o));
+	assert_true(o.pkt.ack_req);	/* nothing more may leave */
+	assert_false(tp_tx_next(&t, now, &b, &o));
+	assert_false(tp_tx_burst(&t, now, 32, 1, &b));
+}
+
+TEST(burst__goes_on_with_a_message_that_may_not_start_anew)
+{
+	struct tp_burst b;
+
+	start(4);
+	post(TP_WRITE, 5 * PAY);
+	assert_int_equal(burst(2), 2);
+	assert_true(tp_tx_burst(&t, now, 32, 1, &b));
+	assert_int_equal(burst(32), 3);
+}
+
+TEST(burst__local_work_has_no_packet)
+{
+	start(4);
+	post(TP_NONE, 0);
+	post(TP_WRITE, 2 * PAY);
+	post(TP_NONE, 0);
+	post(TP_WRITE, 5);
+	post(TP_NONE, 0);
+	assert_int_equal(burst(1), 1);
+	assert_int_equal(out[0].op, 1);
+	assert_int_equal(t.started, 2);
+	assert_int_equal(burst(32), 2);
+	assert_int_equal(out[0].op, 1);
+	assert_int_equal(out[1].op, 3);
+	assert_int_equal(out[1].pkt.msn, 1);
+	assert_true(out[1].pkt.ack_req);
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(t.started, 5);
+	assert_int_equal(ops[2].npkts, 0);
+	assert_int_equal(tp_tx_find(&t, base_psn), 1);
+	assert_int_equal(tp_tx_find(&t, base_psn + 1), 1);
+	assert_int_equal(tp_tx_find(&t, base_psn + 2), 3);
+}
+
+TEST(burst__callers_limit)
+{
+	start(4);
+	post(TP_WRITE, 100 * PAY);
+	assert_int_equal(burst(7), 7);
+	assert_int_equal(burst(1), 1);
+	assert_int_equal(burst(1000), TP_BURST_MAX);
+}
+
+TEST(burst__is_a_share_of_the_window)
+{
+	start(4);
+	t.cc.cwnd = FULL * 16 * 3;
+	post(TP_WRITE, 100 * PAY);
+	assert_int_equal(burst(32), 3 * FULL / (PAY + TP_DATA_OVERHEAD));
+	t.cc.cwnd = FULL * 16 * 3 + 3 * 16 * 4;
+	assert_int_equal(burst(32), 3);
+	t.cc.cwnd = FULL * 20;
+	assert_int_equal(burst(32), 1);
+}
+
+TEST(burst__congestion_window)
+{
+	u32 n = 0;
+
+	start(4);
+	t.cc.cwnd = 32 * (PAY + TP_DATA_OVERHEAD);
+	post(TP_WRITE, 100 * PAY);
+	while (burst(32))
+		n += last.n;
+	assert_int_equal(n, 32);
+	assert_true(t.limited);
+	assert_true(out[last.n - 1].pkt.ack_req);
+	t.limited = false;		/* let the window stay as it is */
+	ack(0, 1);			/* room for one: not for a burst of two */
+	assert_int_equal(burst(32), 0);
+	t.limited = false;
+	ack(0, 2);
+	assert_int_equal(burst(32), 2);
+	assert_int_equal(burst(32), 0);
+	assert_true(ack(0, 34));
+	t.cc.cwnd = 1;
+	assert_int_equal(burst(32), 1);	/* nothing in flight: one may go */
+	assert_int_equal(burst(32), 0);
+}
+
+TEST(burst__receive_window)
+{
+	u32 n = 0;
+
+	start(64);
+	post(TP_WRITE, 3000 * PAY);
+	while (burst(32))
+		n += last.n;
+	assert_int_equal(n, TP_WINDOW);
+	assert_true(out[last.n - 1].pkt.ack_req);
+	assert_false(t.limited);
+	assert_true(ack(0, 600));
+	assert_int_equal(burst(32), 0);		/* received is not executed */
+	assert_true(ack(3, 600));
+	assert_int_equal(burst(32), 3);
+}
+
+TEST(burst__right_edge_never_moves_left)
+{
+	struct tp_ack a;
+
+	start(64);
+	post(TP_WRITE, 3000 * PAY);
+	burst(32);
+	a = ack_of(10, 10);
+	a.mpr = 1;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.wnd_end, base_psn + TP_WINDOW);
+	send_all(32);
+	assert_int_equal(t.nxt, base_psn + TP_WINDOW);
+	a = ack_of(1000, 1000);
+	a.mpr = 0;		/* not said: as before */
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.wnd_end, base_psn + 1128);
+	a = ack_of(1001, 1001);
+	a.mpr = 255;		/* more than we have records for */
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.wnd_end, base_psn + 1001 + TP_WINDOW);
+}
+
+TEST(burst__stamps_increase)
+{
+	u32 prev, i;
+
+	start(4);
+	post(TP_WRITE, 50 * PAY);
+	burst(1);
+	prev = last.stamp;
+	assert_int_equal(prev, (u32)(now / US));
+	for (i = 0; i < 20; i++) {
+		if (i == 10)
+			now -= 50 * US;		/* a clock that jumps back */
+		burst(1);
+		assert_int_equal(last.stamp, prev + 1);
+		prev = last.stamp;
+	}
+	now += 500 * US;
+	burst(1);
+	assert_int_equal(last.stamp, (u32)(now / US));
+}
+
+TEST(burst__hold_new)
+{
+	start(1);
+	post(TP_WRITE, 10 * PAY);
+	burst(1);
+	burst(1);
+	t.hold_new = true;
+	assert_int_equal(burst(1), 0);
+	sack(0, 0, 1, 2);
+	assert_int_equal(burst(1), 1);
+	assert_true(last.rtx);
+	assert_int_equal(burst(1), 0);
+}
+
+TEST(find__in_a_ring_that_wraps)
+{
+	u32 i;
+
+	start_at(0xfffffff0 & 0xffffff, 4);
+	t.head = t.started = t.tail = 0xfffffff0;
+	for (i = 0; i < 40; i++)
+		post(TP_WRITE, (1 + i % 3) * PAY);
+	send_all(32);
+	for (i = 0; i < 80; i++) {
+		const struct tp_op *op = tp_tx_op(&t, tp_tx_find(&t, base_psn + i));
+
+		if (base_psn + i == t.nxt)
+			break;
+		assert_in_range(base_psn + i, op->first_psn, op->first_psn + op->npkts - 1);
+	}
+	assert_int_equal(i, 79);
+}
+
+/* --- acks --- */
+
+/* An ack that must be ignored as a whole. */
+static void refused(const struct tp_ack *a)
+{
+	struct tp_tx before = t;
+	struct tp_sent recs[TP_WINDOW];
+
+	memcpy(recs, sent, sizeof(recs));
+	assert_false(tp_tx_ack_valid(&t, a));
+	assert_false(tp_tx_ack(&t, now, a));
+	assert_memory_equal(&before, &t, sizeof(t));
+	assert_memory_equal(recs, sent, sizeof(recs));
+}
+
+TEST(ack__impossible_points_are_refused)
+{
+	struct tp_ack a;
+
+	start(4);
+	post(TP_WRITE, 70 * PAY);
+	send_all(10);
+	a = ack_of(0, 71);
+	refused(&a);
+	a = ack_of(2, 1);
+	refused(&a);
+	a = ack_of(71, 71);
+	refused(&a);
+	a = ack_of(1, 1);
+	a.space = TP_RESPONSE;
+	refused(&a);
+	a = ack_of(1, 1);
+	sack_bit(&a, 1, 70);
+	refused(&a);
+	a = ack_of(1, 1);
+	sack_bit(&a, 1, 200);
+	refused(&a);
+	a = ack_of(1, 1);
+	a.nwords = 1;
+	a.bits[0] = 1;
+	refused(&a);
+	a = ack_of(70, 70);
+	sack_bit(&a, 70, 71);
+	refused(&a);
+	a = ack_of(1, 1);
+	a.nwords = TP_SACK_WORDS + 1;
+	refused(&a);
+	a = ack_of(0x700000, 0x700000);
+	refused(&a);
+	a = ack_of(1, 1);
+	sack_bit(&a, 1, 69);
+	assert_true(tp_tx_ack_valid(&t, &a));
+	assert_true(tp_tx_ack(&t, now, &a));
+	assert_true(ack(70, 70));
+	assert_int_equal(t.inflight, 0);
+}
+
+TEST(ack__received_and_executed)
+{
+	start(4);
+	post(TP_WRITE, 10 * PAY);
+	send_all(10);
+	now += 5 * MS;
+	assert_true(ack(0, 4));
+	assert_int_equal(t.una, base_psn + 4);
+	assert_int_equal(t.exec, base_psn);
+	assert_int_equal(t.inflight, 6 * FULL);
+	assert_true(t.last_progress_ns == now);
+	assert_false(tp_tx_op_executed(&t, &ops[0]));
+	now += MS;
+	assert_false(ack(0, 4));
+	assert_true(t.last_progress_ns != now);
+	assert_true(ack(4, 4));
+	assert_true(sack(4, 4, 6, 8));
+	assert_int_equal(t.una, base_psn + 4);
+	assert_int_equal(t.lost, 2);		/* rule 1: all of it left in one burst */
+	assert_int_equal(t.inflight, 2 * FULL);
+	assert_false(sack(4, 4, 6, 8));
+	assert_true(ack(4, 6));
+	assert_int_equal(t.una, base_psn + 8);	/* those reported before count */
+	assert_true(ack(10, 10));
+	assert_true(tp_tx_op_executed(&t, &ops[0]));
+	assert_int_equal(t.inflight, 0);
+}
+
+TEST(ack__stale_changes_nothing)
+{
+	start(4);
+	post(TP_WRITE, 10 * PAY);
+	send_all(10);
+	ack(6, 8);
+	assert_false(ack(2, 3));
+	assert_false(ack(0, 0));
+	assert_int_equal(t.una, base_psn + 8);
+	assert_int_equal(t.exec, base_psn + 6);
+	assert_false(sack(1, 2, 4, 6));
+	assert_int_equal(t.wnd_end, base_psn + 6 + TP_WINDOW);
+	assert_true(sack(1, 2, 8, 9));		/* old points, and yet news */
+	assert_int_equal(t.una, base_psn + 9);
+}
+
+TEST(ack__one_rtt_sample_per_path)
+{
+	u8 ev;
+
+	start(1);
+	post(TP_WRITE, 10 * PAY);
+	burst(3);
+	ev = last.ev;
+	now += 300 * US;
+	burst(3);
+	now += 200 * US;
+	ack(6, 6);
+	assert_int_equal(paths.p[ev].rtt_us, 200);	/* of the latest */
+	assert_int_equal(paths.p[ev].base_us, 200);
+	assert_int_equal(t.srtt_us, 200);
+	assert_int_equal(t.rttvar_us, 100);
+	assert_int_equal(t.slow_us, 200);
+}
+
+TEST(ack__a_mark_is_its_paths)
+{
+	struct tp_ack a;
+	u8 ev;
+
+	start(8);
+	post(TP_WRITE, 10 * PAY);
+	burst(1);
+	ev = last.ev;
+	now += 300 * US;
+	a = ack_of(1, 1);
+	a.ce = true;
+	a.entropy = paths.p[(ev + 1) % 8].entropy;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(paths.p[ev].state, TP_PATH_GOOD);
+	t.nagain = 0;
+	burst(1);
+	a = ack_of(2, 2);
+	a.ce = true;
+	a.entropy = last.entropy;
+	now += 300 * US;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(paths.p[last.ev].state, TP_PATH_SKIP);
+}
+
+TEST(ack__window_grows_only_when_it_limited)
+{
+	u32 cwnd, i;
+
+	start(4);
+	t.cc.cwnd = 32 * FULL;
+	post(TP_WRITE, 2000 * PAY);
+	burst(1);
+	cwnd = t.cc.cwnd;
+	now += 100 * US;
+	ack(1, 1);
+	assert_int_equal(t.cc.cwnd, cwnd);
+	for (i = 0; i < 3; i++) {
+		send_all(32);
+		now += 100 * US;
+		ack(t.nxt - base_psn, t.nxt - base_psn);
+	}
+	assert_true(t.cc.cwnd > cwnd);
+}
+
+/* --- rule 1 --- */
+
+TEST(lost__overtaken_on_its_path)
+{
+	start(1);
+	post(TP_WRITE, 6 * PAY);
+	burst(3);
+	now += US;
+	burst(3);
+	assert_true(sack(0, 0, 1, 2));
+	assert_true(is_lost(0));
+	assert_false(is_lost(2));
+	assert_false(is_lost(3));
+	assert_true(sack(0, 0, 4, 5));
+	assert_true(is_lost(2));
+	assert_true(is_lost(3));
+	assert_false(is_lost(5));
+	assert_int_equal(t.c_lost_ev, 3);
+	assert_int_equal(t.lost, 3);
+	assert_int_equal(t.inflight, FULL);
+}
+
+/* Two bursts on different EVs. */
+static void two_paths(u32 each)
+{
+	u8 first;
+
+	do {
+		start(8);
+		t.rng = (u32)random();
+		post(TP_WRITE, 60 * PAY);
+		burst(each);
+		first = last.ev;
+		now += 10 * US;
+		burst(each);
+	} while (last.ev == first);
+}
+
+TEST(lost__never_by_another_path_alone)
+{
+	two_paths(4);
+	assert_true(sack(0, 0, 4, 8));
+	assert_int_equal(t.lost, 0);
+	assert_true(ack(8, 8));
+	assert_int_equal(t.c_rtx, 0);
+}
+
+TEST(lost__path_is_blamed_once_per_burst)
+{
+	u8 ev;
+	u32 i;
+
+	two_paths(4);
+	ev = last.ev;
+	sack(0, 0, 7, 8);
+	assert_int_equal(t.lost, 3);
+	assert_int_equal(paths.p[ev].losses, 1);
+	for (i = 0; i < 8; i++)
+		assert_int_equal(paths.p[i].losses, i == ev);
+}
+
+/* --- rule 2 --- */
+
+TEST(lost__nothing_sent_in_time_arrives)
+{
+	u32 due;
+
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 4, 8);			/* first path silent; nothing known of it */
+	due = rec(0)->stamp + tp_path_patience_us(&paths, rec(0)->ev);
+	assert_true(t.rack_at_ns > now);
+	assert_int_equal(t.rack_at_ns / US, due);
+	assert_true(tp_tx_deadline(&t) <= t.rack_at_ns);
+	while ((u32)(now / US) + 1000 < due) {
+		now += MS;
+		burst(1);
+		now += 200 * US;
+		sack(0, 0, 4, t.nxt - base_psn);
+		assert_int_equal(t.lost, 0);	/* however much arrives */
+	}
+	now = (due + 1) * US;
+	burst(1);
+	now += 200 * US;
+	if (last.ev == rec(0)->ev)
+		return;		/* rule 1, then */
+	sack(0, 0, 4, t.nxt - base_psn);
+	assert_int_equal(t.lost, 4);
+	assert_int_equal(t.c_lost_rack, 4);
+}
+
+TEST(lost__waits_for_what_the_slowest_path_needs)
+{
+	u8 ev;
+
+	two_paths(1);
+	ev = rec(0)->ev;
+	tp_path_acked(&paths, ev, 1000, false, (u32)(now / US));
+	t.slow_us = 40000;
+	t.slow_at_us = (u32)(now / US);
+	now += 20 * MS;
+	burst(1);
+	now += MS;
+	sack(0, 0, 1, 2);
+	assert_true(t.rack_at_ns >= (rec(0)->stamp + 50000) * US);
+}
+
+TEST(lost__a_clock_alone_loses_nothing)
+{
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 4, 8);
+	now = t.rack_at_ns + 3000 * MS;
+	tp_tx_timeout(&t, now);
+	assert_int_equal(t.lost, 0);
+	assert_true(t.probe_wanted);
+	assert_true(ack(8, 8));
+	assert_int_equal(t.lost, 0);
+}
+
+TEST(lost__probe_when_nothing_else_is_sent)
+{
+	struct tp_pkt p;
+	struct tp_ack a;
+	u8 ev;
+
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 4, 8);
+	now = t.rack_at_ns;
+	tp_tx_timeout(&t, now);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	assert_int_equal(p.kind, TP_PROBE);
+	assert_true(p.first && p.last);
+	assert_int_equal(p.dqpn, 0x123456);
+	assert_int_equal(p.probe_id, t.probe_id);
+	assert_false(tp_tx_probe(&t, now, &p, &ev));
+	a = ack_of(0, 0);
+	sack_bit(&a, 0, 4);
+	a.probe = true;
+	a.probe_id = (u16)(p.probe_id - 1);
+	now += 300 * US;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.lost, 0);		/* not the probe's answer */
+	a.probe_id = p.probe_id;
+	assert_true(tp_tx_ack(&t, now, &a));
+	assert_int_equal(t.lost, 4);
+	assert_false(t.probe_open);
+}
+
+TEST(lost__no_probe_if_something_was_sent_since)
+{
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 4, 8);
+	now = t.rack_at_ns + 2 * US;
+	burst(1);
+	t.probe_at_ns = ~0ULL;
+	tp_tx_timeout(&t, now);
+	assert_false(t.probe_wanted);
+	assert_true(t.rack_at_ns == 0);
+}
+
+/* An ack over a slow path that says less must not stop the watch over what others overtook. */
+TEST(lost__watch_goes_on_whatever_arrives)
+{
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 4, 8);
+	assert_true(t.rack_at_ns);
+	sack(0, 0, 1, 2);
+	assert_true(is_lost(0));		/* rule 1 */
+	assert_true(t.rack_at_ns);		/* 2 and 3 are still to come */
+	ack(8, 8);
+	assert_true(t.rack_at_ns == 0);
+}
+
+/* --- probes, RTO --- */
+
+TEST(timeout__tail_probe_backs_off)
+{
+	struct tp_pkt p;
+	u64 gap, prev;
+	u32 i;
+	u8 ev;
+
+	start(4);
+	post(TP_WRITE, 3 * PAY);
+	now += MS;
+	burst(32);
+	ack(0, 3);			/* received, not executed: persist */
+	t.srtt_us = 3000;
+	t.rttvar_us = 100;
+	tp_tx_wake(&t, now);
+	prev = now;
+	gap = 6 * MS;
+	for (i = 0; i < 12; i++) {
+		assert_true(tp_tx_deadline(&t) == prev + gap);
+		tp_tx_timeout(&t, now = tp_tx_deadline(&t) - 1);
+		assert_false(tp_tx_probe(&t, now, &p, &ev));
+		tp_tx_timeout(&t, ++now);
+		assert_true(tp_tx_probe(&t, now, &p, &ev));
+		prev = now;
+		gap = min(2 * gap, 500 * MS);
+	}
+	assert_int_equal(t.c_rto, 0);
+	assert_int_equal(t.c_probes, 12);
+	ack(1, 3);			/* progress */
+	assert_true(tp_tx_deadline(&t) == now + 6 * MS);
+	ack(3, 3);
+	t.head = 1;
+	assert_true(tp_tx_deadline(&t) == ~0ULL);
+}
+
+TEST(timeout__answers_to_probes_keep_a_blocked_queue_alive)
+{
+	struct tp_ack a;
+	struct tp_pkt p;
+	u8 ev;
+
+	start(4);
+	post(TP_WRITE, 3 * PAY);
+	burst(32);
+	ack(0, 3);
+	now = tp_tx_deadline(&t);
+	tp_tx_timeout(&t, now);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	now += MS;
+	a = ack_of(0, 3);
+	a.probe = true;
+	a.probe_id = p.probe_id;
+	tp_tx_ack(&t, now, &a);
+	assert_true(t.last_progress_ns == now);
+	assert_int_equal(t.silent, 0);
+	assert_int_equal(t.probe_backoff, 1);	/* no progress: back-off goes on */
+}
+
+TEST(timeout__answers_do_not_hide_packets_that_never_arrive)
+{
+	struct tp_ack a = { .space = TP_REQUEST };
+	u64 began;
+
+	start(4);
+	post(TP_WRITE, 3 * PAY);
+	burst(32);
+	began = t.last_progress_ns;
+	now += 5 * MS;
+	a = ack_of(0, 0);
+	a.probe = true;
+	tp_tx_ack(&t, now, &a);
+	assert_true(t.last_progress_ns == began);
+}
+
+TEST(timeout__rto_only_after_two_silent_probes)
+{
+	struct tp_pkt p;
+	u32 probes = 0;
+	u8 ev;
+
+	start(4);
+	post(TP_WRITE, 40 * PAY);
+	send_all(10);
+	now += 10000 * MS;			/* we were not scheduled */
+	while (!t.c_rto) {
+		tp_tx_timeout(&t, now);
+		if (t.c_rto)
+			break;
+		assert_true(tp_tx_deadline(&t) > now);
+		assert_int_equal(t.lost, 0);
+		probes += tp_tx_probe(&t, now, &p, &ev);
+		now = tp_tx_deadline(&t);
+	}
+	assert_int_equal(probes, 2);
+	assert_int_equal(t.lost, 40);
+	assert_int_equal(t.inflight, 0);
+	assert_int_equal(t.cc.cwnd, t.cc.min);
+	assert_true(tp_tx_deadline(&t) > now);
+}
+
+TEST(timeout__rto_is_doubled_and_reset)
+{
+	u64 at;
+	u32 i;
+
+	start(4);
+	post(TP_WRITE, 4 * PAY);
+	burst(32);
+	for (i = 0; i < 4; i++) {
+		t.silent = 2;
+		at = t.rto_at_ns;
+		t.probe_at_ns = ~0ULL;
+		tp_tx_timeout(&t, at);
+		now = at;
+		assert_int_equal(t.c_rto, i + 1);
+		assert_true(t.rto_at_ns == at + min(100 * MS << (i + 1), 500 * MS));
+		while (burst(32))
+			;
+	}
+	ack(1, 1);
+	assert_int_equal(t.rto_backoff, 0);
+	assert_true(t.rto_at_ns <= now + 100 * MS);
+}
+
+TEST(timeout__rto_limits)
+{
+	start(4);
+	assert_int_equal(tp_tx_rto_us(&t), 100000);
+	t.srtt_us = 100;
+	t.rttvar_us = 10;
+	assert_int_equal(tp_tx_rto_us(&t), 30000);
+	t.srtt_us = 50000;
+	assert_int_equal(tp_tx_rto_us(&t), 50040);
+	t.slow_us = 40000;
+	assert_int_equal(tp_tx_rto_us(&t), 80000);
+	t.slow_us = 4000000;
+	assert_int_equal(tp_tx_rto_us(&t), 500000);
+}
+
+TEST(timeout__quiet)
+{
+	start(4);
+	post(TP_WRITE, 4 * PAY);
+	burst(32);
+	t.quiet_until_ns = now + 700 * MS;
+	tp_tx_arm(&t, now);
+	assert_true(t.probe_at_ns == now + 700 * MS);
+}
+
+/* --- retransmission --- */
+
+TEST(rtx__runs_of_lost_packets_first)
+{
+	start(2);
+	post(TP_WRITE, 60 * PAY);
+	while (t.nxt != base_psn + 20) {
+		burst(5);
+		now += US;
+	}
+	/* everything but 3, 4, 5 and 9 arrived, and more on every path */
+	{
+		struct tp_ack a = ack_of(0, 3);
+		u32 i;
+
+		for (i = 6; i < 20; i++)
+			if (i != 9)
+				sack_bit(&a, 3, i);
+		now += MS;
+		tp_tx_ack(&t, now, &a);
+	}
+	assert_int_equal(t.lost, 4);
+	assert_int_equal(burst(32), 3);
+	assert_true(last.rtx);
+	assert_int_equal(out[0].pkt.psn, base_psn + 3);
+	assert_true(out[0].pkt.rtx);
+	assert_int_equal(out[0].offset, 3 * PAY);
+	assert_int_equal(rec(3)->flags, TP_SENT_RTX);
+	assert_int_equal(rec(3)->stamp, last.stamp);
+	assert_int_equal(burst(32), 1);
+	assert_int_equal(out[0].pkt.psn, base_psn + 9);
+	assert_int_equal(t.lost, 0);
+	burst(32);
+	assert_false(last.rtx);
+	assert_int_equal(t.c_rtx, 4);
+}
+
+TEST(rtx__takes_another_path)
+{
+	u32 i;
+	u8 ev;
+
+	for (i = 0; i < 50; i++) {
+		start(2);
+		t.rng = i + 1;
+		post(TP_WRITE, 60 * PAY);
+		burst(2);
+		ev = last.ev;
+		sack(0, 0, 1, 2);
+		assert_int_equal(burst(32), 1);
+		assert_true(last.rtx);
+		assert_int_not_equal(last.ev, ev);
+		burst(1);
+		assert_false(last.rtx);
+		assert_int_equal(last.ev, out[0].pkt.rtx ? ev : rec(0)->ev);	/* new data follow it */
+	}
+}
+
+TEST(rtx__is_bounded_by_the_congestion_window)
+{
+	u32 n = 0;
+
+	start(4);
+	post(TP_WRITE, 200 * PAY);
+	send_all(32);
+	t.silent = 2;
+	t.probe_at_ns = ~0ULL;
+	tp_tx_timeout(&t, t.rto_at_ns);
+	assert_int_equal(t.lost, 200);
+	while (burst(32)) {
+		assert_true(last.rtx);
+		n += last.n;
+	}
+	assert_int_equal(n, t.cc.min / (PAY + TP_DATA_OVERHEAD));
+	assert_true(t.limited);
+}
+
+TEST(rtx__across_messages)
+{
+	u32 i;
+
+	start(1);
+	for (i = 0; i < 6; i++)
+		post(TP_WRITE, 2 * PAY);
+	post(TP_NONE, 0);
+	post(TP_WRITE, PAY);
+	post(TP_WRITE, PAY);
+	send_all(32);
+	sack(0, 1, 13, 14);
+	assert_int_equal(t.lost, 12);
+	assert_int_equal(burst(32), 12);
+	for (i = 0; i < 12; i++) {
+		assert_int_equal(out[i].pkt.psn, base_psn + 1 + i);
+		assert_int_equal(out[i].op, i == 11 ? 7 : (i + 1) / 2);
+		assert_int_equal(out[i].offset, i == 11 ? 0 : (i + 1) % 2 * PAY);
+	}
+}
+
+TEST(rtx__gives_no_rtt_sample)
+{
+	start(2);
+	post(TP_WRITE, 3 * PAY);
+	burst(3);
+	now += 300 * US;
+	sack(0, 0, 1, 3);
+	now += 400 * US;
+	burst(1);
+	assert_true(last.rtx);
+	now += 9 * MS;
+	ack(3, 3);
+	assert_int_equal(paths.p[last.ev].rtt_us, 0);
+	assert_int_equal(t.srtt_us, 300);
+}
+
+TEST(needless__widens_the_wait)
+{
+	u32 reo;
+
+	start(1);
+	post(TP_WRITE, 60 * PAY);
+	burst(4);
+	now += 1000 * US;
+	ack(1, 1);
+	sack(1, 1, 2, 3);
+	assert_true(is_lost(1));
+	burst(1);
+	assert_true(last.rtx);
+	now += 100 * US;		/* faster than the least RTT: it was the first copy */
+	ack(4, 4);
+	assert_int_equal(t.c_needless, 1);
+	assert_int_equal(t.reo, 1);
+
+	burst(4);			/* now rule 1 waits: rtt + 250 us */
+	now += 50 * US;
+	sack(4, 4, 6, 8);
+	assert_int_equal(t.lost, 0);
+	assert_true(t.rack_at_ns);
+	now = t.rack_at_ns + MS;
+	burst(1);
+	now += 1000 * US;
+	sack(4, 4, 6, 9);
+	assert_int_equal(t.lost, 2);
+
+	reo = t.reo;
+	ack(4, 6);			/* marked, not resent yet: needless as well */
+	assert_int_equal(t.lost, 0);
+	assert_int_equal(t.c_needless, 3);
+	assert_int_equal(t.reo, reo + 1);	/* one step per round trip */
+}
+
+TEST(needless__is_forgotten)
+{
+	u32 i;
+
+	start(1);
+	t.reo = 1;
+	t.reo_us = (u32)(now / US);
+	paths.base_us = 10;
+	post(TP_WRITE, 500 * PAY);
+	for (i = 0; i < 32; i++) {
+		u32 nr = t.nxt - base_psn;
+
+		assert_int_equal(t.reo, 1);
+		burst(1);
+		t.silent = 2;
+		t.probe_at_ns = ~0ULL;
+		tp_tx_timeout(&t, t.rto_at_ns);
+		burst(1);
+		assert_true(last.rtx);
+		now += 5 * MS;
+		ack(nr + 1, nr + 1);
+	}
+	assert_int_equal(t.reo, 0);
+}
+
+TEST(needless__duplicates_count_after_a_resend_only)
+{
+	struct tp_ack a;
+
+	start(1);
+	post(TP_WRITE, 60 * PAY);
+	burst(4);
+	now += MS;
+	a = ack_of(1, 1);
+	a.dup = true;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.c_dup, 1);
+	assert_int_equal(t.reo, 0);
+	sack(1, 1, 2, 4);
+	burst(1);
+	now += 1500 * US;
+	a = ack_of(4, 4);
+	a.dup = true;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.c_dup, 2);
+	assert_int_equal(t.reo, 1);
+}
+
+/* --- the local stack, faults --- */
+
+TEST(dropped__is_sent_again_after_a_moment)
+{
+	u32 cwnd;
+	u8 ev;
+
+	start(4);
+	post(TP_WRITE, 8 * PAY);
+	cwnd = t.cc.cwnd;
+	burst(5);
+	ev = last.ev;
+	tp_tx_dropped(&t, &last, base_psn + 2);
+	assert_int_equal(t.lost, 3);
+	assert_int_equal(t.inflight, 2 * FULL);
+	assert_false(is_lost(1));
+	assert_true(is_lost(2));
+	assert_int_equal(t.cc.cwnd, cwnd);
+	assert_int_equal(paths.p[ev].losses, 0);
+	assert_int_equal(burst(32), 0);		/* a loop that sends all ends */
+	assert_true(tp_tx_deadline(&t) == now + MS);
+	now += MS;
+	tp_tx_timeout(&t, now);
+	assert_int_equal(burst(32), 3);
+	assert_int_equal(out[0].pkt.psn, base_psn + 2);
+	tp_tx_dropped(&t, &last, base_psn + 99);	/* nonsense */
+	assert_int_equal(t.lost, 0);
+}
+
+TEST(halt__ends_all_sending_there)
+{
+	start(1);
+	post(TP_WRITE, 4 * PAY);
+	post(TP_WRITE, 4 * PAY);
+	burst(6);
+	tp_tx_halt(&t, base_psn + 4);
+	tp_tx_halt(&t, base_psn + 5);		/* never moves right */
+	assert_int_equal(burst(32), 0);
+	sack(0, 1, 5, 6);
+	assert_int_equal(t.lost, 4);
+	assert_int_equal(burst(32), 3);
+	assert_int_equal(out[2].pkt.psn, base_psn + 3);
+	assert_int_equal(burst(32), 0);
+	ack(0, 4);
+	now += MS;
+	assert_true(tp_tx_deadline(&t) == t.probe_at_ns);	/* nothing is missing that matters */
+	t.silent = 2;
+	tp_tx_timeout(&t, t.probe_at_ns);
+	assert_int_equal(t.c_rto, 0);
+}
+
+/* --- paths --- */
+
+TEST(path__serves_again)
+{
+	u32 i;
+
+	start(64);
+	post(TP_WRITE, 600 * PAY);
+	for (i = 0; i < 20; i++) {
+		u8 ev;
+
+		burst(4);
+		ev = last.ev;
+		now += 100 * US;
+		ack(t.nxt - base_psn, t.nxt - base_psn);
+		assert_int_equal(t.nagain, 1);	/* once per burst, not per packet */
+		burst(4);
+		assert_int_equal(last.ev, ev);
+		ack(t.nxt - base_psn, t.nxt - base_psn);
+	}
+}
+
+TEST(path__oldest_first)
+{
+	u8 ev[3];
+	u32 i;
+
+	start(64);
+	post(TP_WRITE, 600 * PAY);
+	for (i = 0; i < 3; i++) {
+		burst(2);
+		ev[i] = last.ev;
+		now += 10 * US;
+	}
+	now += 100 * US;
+	sack(0, 0, 4, 6);
+	ack(2, 2);
+	ack(6, 6);
+	burst(1);
+	assert_int_equal(last.ev, ev[2]);
+	burst(1);
+	assert_int_equal(last.ev, ev[0]);
+	burst(1);
+	assert_int_equal(last.ev, ev[1]);
+}
+
+TEST(path__a_long_queue_is_left_as_often_as_it_is_too_long)
+{
+	u32 i, stayed = 0;
+
+	start(64);
+	post(TP_WRITE, 1000 * PAY);
+	paths.p[0].base_us = 100;
+	paths.p[0].rtt_us = 4100;		/* queue 4 ms */
+	for (i = 0; i < TP_DELAYS; i++)
+		t.q_us[i] = 1000;		/* average 1 ms */
+	for (i = 0; i < 1000; i++) {
+		t.nagain = 1;
+		t.again[0] = 0;
+		burst(1);
+		stayed += last.ev == 0;
+	}
+	assert_in_range(stayed, 200, 300);	/* a quarter */
+	for (i = 0; i < 20; i++) {
+		paths.p[1].state = TP_PATH_BAD;
+		t.nagain = 1;
+		t.again[0] = 1;
+		burst(1);
+		assert_int_not_equal(last.ev, 1);
+	}
+}
+
+TEST(path__probe_of_a_withdrawn_one)
+{
+	struct tp_ack a;
+	struct tp_pkt p;
+	u8 ev;
+
+	start(8);
+	assert_false(tp_tx_path_probe(&t, now, &p, &ev));
+	paths.p[5].state = TP_PATH_BAD;
+	paths.p[5].until_us = (u32)(now / US) - 1;
+	paths.bad = 1;
+	assert_false(tp_tx_path_probe(&t, now, &p, &ev));	/* no traffic */
+	post(TP_WRITE, 60 * PAY);
+	burst(4);
+	assert_true(tp_tx_path_probe(&t, now, &p, &ev));
+	assert_int_equal(ev, 5);
+	assert_false(tp_tx_path_probe(&t, now, &p, &ev));
+	now += MS;
+	a = ack_of(0, 0);
+	a.probe = true;
+	a.probe_id = p.probe_id;
+	a.entropy = paths.p[5].entropy;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(paths.p[5].state, TP_PATH_GOOD);
+	assert_int_equal(t.lost, 0);		/* tells nothing of packets */
+}
+
+/* While packets get lost, a queue may take up a third of the window. */
+TEST(path__lossy_flows_leave_room)
+{
+	u32 pkt = PAY + TP_DATA_OVERHEAD, n;
+
+	start(4);
+	post(TP_WRITE, 2000 * PAY);
+	t.c_rtx = 1;
+	t.last_rtx_us = (u32)(now / US);
+	send_all(32);
+	n = t.nxt - base_psn;
+	assert_in_range(n, TP_WINDOW / 3 - TP_BURST_MAX, TP_WINDOW / 3 + 16);
+	t.cc.acked_prev = 500 * pkt;		/* per ms, no queue, 1.2 ms: twice what fits */
+	paths.base_us = 1000;
+	t.srtt_us = 1200;
+	send_all(32);
+	assert_int_equal(t.nxt - base_psn, TP_WINDOW);
+}
+
+/* --- the same, at random --- */
+
+static void check_sums(u32 step)
+{
+	u32 psn, lost = 0, bytes = 0;
+
+	for (psn = t.una; psn != t.nxt; psn++) {
+		const struct tp_sent *r = &sent[psn % TP_WINDOW];
+
+		if (r->flags & TP_SENT_LOST)
+			lost++;
+		else if (!(r->flags & TP_SENT_RECEIVED))
+			bytes += r->bytes;
+		CHECK_AT(step, (r->flags & TP_SENT_LOST) && (r->flags & TP_SENT_RECEIVED), 0);
+		CHECK_AT(step, (r->flags & TP_SENT_LOST) && tp_before(psn, t.lost_from), 0);
+	}
+	CHECK_AT(step, t.lost, lost);
+	CHECK_AT(step, t.inflight, bytes);
+	CHECK_AT(step, tp_diff(t.una, t.exec) >= 0, 1);
+	CHECK_AT(step, tp_diff(t.nxt, t.una) >= 0, 1);
+	CHECK_AT(step, tp_diff(t.wnd_end, t.nxt) >= 0, 1);
+	CHECK_AT(step, t.wnd_end - t.exec <= TP_WINDOW, 1);
+	CHECK_AT(step, t.una == t.nxt || !(sent[t.una % TP_WINDOW].flags & TP_SENT_RECEIVED), 1);
+	CHECK_AT(step, (tp_tx_deadline(&t) == ~0ULL), t.head == t.tail);
+	CHECK_AT(step, t.nagain <= TP_DELAYS, 1);
+}
+
+static void random_ack(u64 *s)
+{
+	struct tp_ack a = { .space = TP_REQUEST, .mpr = (u8)rnd(s, 9), .dup = !rnd(s, 8) };
+	u32 span = t.nxt - t.exec, bits;
+
+	a.exec_psn = t.exec + rnd(s, span + 1);
+	a.cum_psn = a.exec_psn + rnd(s, t.nxt - a.exec_psn + 1);
+	if (!rnd(s, 10)) {		/* nonsense of all sorts */
+		a.exec_psn += rnd(s, 40) - 20;
+		a.cum_psn += rnd(s, 40) - 20;
+	}
+	a.exec_psn &= 0xffffff;
+	a.cum_psn &= 0xffffff;
+	a.probe = !rnd(s, 5);
+	a.probe_id = t.probe_id;
+	a.entropy = paths.p[rnd(s, paths.n)].entropy;
+	a.ce = !rnd(s, 20);
+	for (bits = rnd(s, 3) ? rnd(s, 40) : 0; bits; bits--) {
+		u32 d = 1 + rnd(s, span + 2);
+
+		if (d < TP_SACK_WORDS * 64) {
+			a.bits[d / 64] |= 1ULL << (d % 64);
+			a.nwords = (u8)max_t(u32, a.nwords, d / 64 + 1);
+		}
+	}
+	tp_tx_ack(&t, now, &a);
+	while (t.head != t.started && tp_tx_op_executed(&t, tp_tx_op(&t, t.head)))
+		t.head++;
+}
+
+static void random_step(u64 *s, u32 step)
+{
+	struct tp_pkt p;
+	u8 ev;
+
+	now += rnd(s, 3) ? rnd(s, 300) * US : 0;
+	switch (rnd(s, 8)) {
+	case 0:
+		if (t.tail - t.head < OPS)
+			post(rnd(s, 8) ? TP_WRITE : TP_NONE, rnd(s, 4) ? rnd(s, 20 * PAY) : rnd(s, 3));
+		break;
+	case 1:
+	case 2:
+	case 3:
+		if (burst(1 + rnd(s, 40)) && !rnd(s, 20))
+			tp_tx_dropped(&t, &last, last.psn - rnd(s, last.n + 1));
+		break;
+	case 4:
+		now = rnd(s, 3) || t.head == t.tail ? now + rnd(s, 5) * MS : tp_tx_deadline(&t);
+		tp_tx_timeout(&t, now);
+		break;
+	case 5:
+		tp_tx_probe(&t, now, &p, &ev);
+		tp_tx_path_probe(&t, now, &p, &ev);
+		break;
+	default:
+		random_ack(s);
+	}
+	check_sums(step);
+}
+
+TEST(random__sums_agree)
+{
+	static const u32 psns[] = { 0, 0xffff00, 0x7fff00, 0xffffff };
+	u32 i, step;
+
+	for (i = 0; i < 40; i++) {
+		u64 s = i + 1;
+
+		start_at(psns[i % ARRAY_SIZE(psns)], 1 + i % 64);
+		t.cc.cwnd = 20 * FULL;
+		for (step = 0; step < 5000; step++)
+			random_step(&s, i * 10000 + step);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RUN(init__24_bit_psn),
+		RUN(next__fields_of_a_message),
+		RUN(next__offset_where_there_is_no_address),
+		RUN(next__requests_without_payload),
+		RUN(next__a_burst_spans_messages_of_one_length),
+		RUN(next__stops_before_a_longer_packet),
+		RUN(next__stops_after_a_shorter_packet),
+		RUN(next__same_length_on_the_wire_is_enough),
+		RUN(burst__what_may_not_start_does_not),
+		RUN(burst__goes_on_with_a_message_that_may_not_start_anew),
+		RUN(burst__local_work_has_no_packet),
+		RUN(burst__callers_limit),
+		RUN(burst__is_a_share_of_the_window),
+		RUN(burst__congestion_window),
+		RUN(burst__receive_window),
+		RUN(burst__right_edge_never_moves_left),
+		RUN(burst__stamps_increase),
+		RUN(burst__hold_new),
+		RUN(find__in_a_ring_that_wraps),
+		RUN(ack__impossible_points_are_refused),
+		RUN(ack__received_and_executed),
+		RUN(ack__stale_changes_nothing),
+		RUN(ack__one_rtt_sample_per_path),
+		RUN(ack__a_mark_is_its_paths),
+		RUN(ack__window_grows_only_when_it_limited),
+		RUN(lost__overtaken_on_its_path),
+		RUN(lost__never_by_another_path_alone),
+		RUN(lost__path_is_blamed_once_per_burst),
+		RUN(lost__nothing_sent_in_time_arrives),
+		RUN(lost__waits_for_what_the_slowest_path_needs),
+		RUN(lost__a_clock_alone_loses_nothing),
+		RUN(lost__probe_when_nothing_else_is_sent),
+		RUN(lost__no_probe_if_something_was_sent_since),
+		RUN(lost__watch_goes_on_whatever_arrives),
+		RUN(timeout__tail_probe_backs_off),
+		RUN(timeout__answers_to_probes_keep_a_blocked_queue_alive),
+		RUN(timeout__answers_do_not_hide_packets_that_never_arrive),
+		RUN(timeout__rto_only_after_two_silent_probes),
+		RUN(timeout__rto_is_doubled_and_reset),
+		RUN(timeout__rto_limits),
+		RUN(timeout__quiet),
+		RUN(rtx__runs_of_lost_packets_first),
+		RUN(rtx__takes_another_path),
+		RUN(rtx__is_bounded_by_the_congestion_window),
+		RUN(rtx__across_messages),
+		RUN(rtx__gives_no_rtt_sample),
+		RUN(needless__widens_the_wait),
+		RUN(needless__is_forgotten),
+		RUN(needless__duplicates_count_after_a_resend_only),
+		RUN(dropped__is_sent_again_after_a_moment),
+		RUN(halt__ends_all_sending_there),
+		RUN(path__serves_again),
+		RUN(path__oldest_first),
+		RUN(path__a_long_queue_is_left_as_often_as_it_is_too_long),
+		RUN(path__probe_of_a_withdrawn_one),
+		RUN(path__lossy_flows_leave_room),
+		RUN(random__sums_agree),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
