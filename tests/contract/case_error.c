@@ -525,8 +525,19 @@ static void bad_once(const struct bad *bad)
 	}
 	memcpy(&now, p.word->p, 8);
 	CHECK_EQ(now, p.fadds, "atomics executed");
-	/* What lies inside the region may have been sent before the rest was found to be outside. */
-	got += bad->what == LBEYOND && takes_recv(bad->op);
+	/*
+	 * Data of messages behind it may have been placed before it was found to be bad, but never
+	 * their tails. What was not to be sent is not there at all.
+	 */
+	if (bad->what == LBEYOND && takes_recv(bad->op))
+		got++;
+	for (i = BEFORE_N + 1; remote_bad && i < n; i++) {
+		if (!takes_recv(p.op[i]))
+			continue;
+		poison_check(p.recv->p + got * SLOT + p.len[i] - 1, SLOT - p.len[i] + 1,
+			     "tail of a flushed SEND");
+		got++;
+	}
 	poison_check(p.recv->p + got * SLOT, p.recv->len - got * SLOT, "flushed receives");
 	if (!fetches && bad->what == BEYOND) {
 		/* What lies inside may be written before the rest is refused; the tail never. */
@@ -534,6 +545,9 @@ static void bad_once(const struct bad *bad)
 	} else if (!fetches && bad->what == BEFORE) {
 		poison_check(target->p + bad->len - 2, target->len - bad->len + 2,
 			     "from the tail of a WRITE that starts too early");
+	} else if (!fetches && bad->what == LBEYOND) {
+		poison_check(target->p + 16 + bad->len - 1, 16, "from the tail of a WRITE that was "
+			     "sent in part");
 	} else {
 		filled_check(target->p, target->len, fetches ? 0x3c : POISON,
 			     "target of the bad WR");
@@ -765,7 +779,8 @@ CASE(error_receive_key, "a receive whose memory may not be written: LOC_PROT_ERR
 		cq_expect(c->rcq[1], c->qp[1], 1, IBV_WC_LOC_PROT_ERR);
 		cq_expect(c->rcq[1], c->qp[1], 2, IBV_WC_WR_FLUSH_ERR);
 		pat_check(b->p, SLOT - 9, 1, 0, "SEND before");
-		poison_check(b->p + SLOT, 2 * SLOT, "receives that were flushed");
+		poison_check(b->p + SLOT, SLOT, "memory of no receive");
+		poison_check(b->p + 3 * SLOT - 10, 10, "tail of a SEND that was flushed");
 		poison_check(x->p, x->len, "memory that may not be written");
 		conn_restart(c);
 		conn_prove(c);
