@@ -466,11 +466,12 @@ TEST(revived__common_outage)
 	u32 now = T0, i;
 	u8 ev, n = 0;
 
-	for (i = 0; i < 64; i++, now += 20 * MS)
-		lose(&g, (u8)i, 2, now);
-	for (i = 0; i < 20000; i++, now += MS)
+	for (i = 0; i < 20000; i++, now += MS) {
+		if (i % 20 == 0 && i < 20 * 64)
+			lose(&g, (u8)(i / 20), 2, now);
 		while (tp_path_probe_due(&g, now) != TP_NO_PATH)
 			;
+	}
 	for (ev = TP_NO_PATH; ev == TP_NO_PATH; now += MS)
 		ev = tp_path_probe_due(&g, now);
 	tp_path_revived(&g, g.p[ev].entropy);
