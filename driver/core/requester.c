@@ -118,13 +118,20 @@ static bool tp_ranges_overlap(u64 a, u32 alen, u64 b, u32 blen)
 	return a - b < blen || b - a < alen;
 }
 
+static u64 tp_op_last_byte(const struct tp_op *op)
+{
+	u64 end = op->raddr + op->length - 1;
+
+	return end < op->raddr ? ~0ULL : end;	/* wraps; the peer will refuse it */
+}
+
 /* C9: does WRITE @i touch bytes of an earlier one that may still be on its way? */
 static bool tp_req_overlaps(const struct tp_req *q, u32 i)
 {
 	const struct tp_op *op = tp_tx_op(&q->tx, i);
 	u32 j;
 
-	if (!q->wr_open || op->raddr >= q->wr_hi || op->raddr + op->length <= q->wr_lo)
+	if (!q->wr_open || op->raddr > q->wr_hi || tp_op_last_byte(op) < q->wr_lo)
 		return false;
 	for (j = i; j != q->executed; j--) {
 		const struct tp_op *w = tp_tx_op(&q->tx, j - 1);
@@ -141,10 +148,8 @@ static bool tp_req_overlaps(const struct tp_req *q, u32 i)
 static void tp_req_order_write(struct tp_req *q, u32 i)
 {
 	struct tp_op *op = tp_tx_op(&q->tx, i);
-	u64 end = op->raddr + op->length;
+	u64 end = tp_op_last_byte(op);
 
-	if (end < op->raddr)
-		end = ~0ULL;	/* wraps; the peer will refuse it */
 	op->ordered = tp_req_overlaps(q, i);
 	q->wr_lo = q->wr_open ? min(q->wr_lo, op->raddr) : op->raddr;
 	q->wr_hi = q->wr_open ? max(q->wr_hi, end) : end;

@@ -45,7 +45,7 @@ enum tp_status {
  * @rnr_probe_id: oldest probe whose RNR NAK counts as another one
  * @rnr_until_ns: end of the wait
  * @timeout_ns: of the QP attribute, 0 = for ever
- * @wr_lo, @wr_hi: hull of the open WRITEs' ranges, for C9
+ * @wr_lo, @wr_hi: first and last byte of the open WRITEs' hull, for C9
  * @wr_open: WRITEs prepared and not executed
  */
 enum {
