@@ -162,20 +162,32 @@ int spray_udata_respond(struct ib_udata *udata, void *resp, size_t size)
 	return ib_copy_to_udata(udata, resp, min(size, udata->outlen));
 }
 
+/*
+ * A context pins the module: rmmod is refused while programs run. ib_core does
+ * that for us only without disassociate_ucontext. The last put is safe: module
+ * exit unregisters the devices, which waits for a context being closed.
+ */
 static int spray_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *udata)
 {
 	struct spray_alloc_ucontext_resp resp = { .abi_version = SPRAY_ABI_VERSION };
+	int err;
 
-	return spray_udata_respond(udata, &resp, sizeof(resp));
+	if (!try_module_get(THIS_MODULE))
+		return -ENODEV;
+	err = spray_udata_respond(udata, &resp, sizeof(resp));
+	if (err)
+		module_put(THIS_MODULE);
+	return err;
 }
 
 static void spray_dealloc_ucontext(struct ib_ucontext *ib)
 {
+	module_put(THIS_MODULE);
 }
 
 /*
- * Its presence lets ib_core end user contexts when the device goes, instead of
- * waiting for the processes. Rings stay mapped where they are: their pages
+ * Its presence lets ib_core end user contexts when the net_device goes, instead
+ * of waiting for the processes. Rings stay mapped where they are: their pages
  * belong to the mapping, and nobody reads or writes them on our side.
  */
 static void spray_disassociate_ucontext(struct ib_ucontext *ib)
