@@ -301,12 +301,19 @@ static void spray_to_rts(struct spray_qp *qp)
 	spin_unlock_bh(&qp->req.lock);
 }
 
+void spray_req_set_err(struct spray_qp *qp)
+{
+	lockdep_assert_held(&qp->req.lock);
+	qp->req.live = false;
+	qp->req.flushing = true;
+	WRITE_ONCE(qp->state, IB_QPS_ERR);
+}
+
 /* Anything -> ERR: all posted and all to be posted comes out flushed, once. */
 static void spray_req_to_err(struct spray_qp *qp)
 {
 	spin_lock_bh(&qp->req.lock);
-	qp->req.live = false;
-	qp->req.flushing = true;
+	spray_req_set_err(qp);
 	if (qp->ud) {
 		spray_flush_ud_sq(qp);
 	} else {
@@ -322,6 +329,7 @@ static void spray_resp_to_err(struct spray_qp *qp)
 	spin_lock_bh(&qp->resp.lock);
 	qp->resp.live = false;
 	qp->resp.flushing = true;
+	WRITE_ONCE(qp->state, IB_QPS_ERR);
 	spray_hold_drop(qp, &qp->resp.hold);
 	spray_flush_rq(qp);
 	spin_unlock_bh(&qp->resp.lock);
@@ -337,12 +345,11 @@ static void spray_qp_event(struct spray_qp *qp, enum ib_event_type type)
 
 void spray_qp_settle(struct spray_qp *qp)
 {
-	bool fault = false, drained = false;
+	bool req_down, fault, drained = false;
 	u8 event = 0;
 
 	spin_lock_bh(&qp->req.lock);
-	if (qp->req.core.dead && !qp->req.flushing)
-		fault = true;
+	req_down = qp->req.flushing;
 	if (qp->req.drain && !qp->req.drained_told &&
 	    qp->req.core.tx.head == qp->req.core.tx.tail) {
 		qp->req.drained_told = true;
@@ -352,16 +359,12 @@ void spray_qp_settle(struct spray_qp *qp)
 
 	spin_lock_bh(&qp->resp.lock);
 	swap(event, qp->resp.event);
-	if (qp->resp.failed && !qp->resp.flushing)
-		fault = true;
+	fault = (req_down || qp->resp.failed) && !(req_down && qp->resp.flushing);
 	spin_unlock_bh(&qp->resp.lock);
 
 	if (fault) {
 		spray_req_to_err(qp);
 		spray_resp_to_err(qp);
-		/* After flushing is set: modify writes its state first and looks at flushing then. */
-		smp_mb();
-		WRITE_ONCE(qp->state, IB_QPS_ERR);
 	}
 	if (drained && qp->attr.en_sqd_async_notify)
 		spray_qp_event(qp, IB_EVENT_SQ_DRAINED);
@@ -543,9 +546,14 @@ int spray_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	else if (to == IB_QPS_RTR || to == IB_QPS_RTS || to == IB_QPS_SQD)
 		spray_qp_live_attr(qp);
 	WRITE_ONCE(qp->state, to);
-	/* A fault found meanwhile must not be painted over; pairs with spray_qp_settle(). */
+	/*
+	 * A fault found meanwhile must not be painted over. Who finds one sets
+	 * its flag and then the state: either it is seen here, or the finder's
+	 * write comes after ours.
+	 */
 	smp_mb();
-	if (to != IB_QPS_RESET && (READ_ONCE(qp->req.flushing) || READ_ONCE(qp->resp.flushing)))
+	if (to != IB_QPS_RESET && (READ_ONCE(qp->req.flushing) || READ_ONCE(qp->resp.flushing) ||
+				   READ_ONCE(qp->resp.nak)))
 		WRITE_ONCE(qp->state, IB_QPS_ERR);
 	local_bh_disable();
 	spray_qp_kick(qp);

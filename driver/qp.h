@@ -44,9 +44,10 @@
  * table's reference and waits for the receiver's.
  *
  * ERROR. Either half may find a fatal fault. It records it under its own lock
- * (req: tp_req's dead; resp: failed) and the caller, with no lock held, lets
- * spray_qp_settle() carry it to the other half: a state is never set for a half
- * by somebody who does not hold that half's lock.
+ * (req: flushing; resp: failed), writes ERR to the QP's state before anything
+ * tells the consumer, and the caller, with no lock held, lets spray_qp_settle()
+ * carry it to the other half: live and flushing of a half are never set by
+ * somebody who does not hold that half's lock.
  */
 #ifndef SPRAY_QP_H
 #define SPRAY_QP_H
@@ -238,6 +239,9 @@ int spray_destroy_qp(struct ib_qp *ib, struct ib_udata *udata);
 /* Find and reference; any context. @net: where the packet came from. */
 struct spray_qp *spray_qp_get(struct spray_net *sn, u32 qpn);
 void spray_qp_put(struct spray_qp *qp);
+
+/* The requester is out of service and flushes; req.lock held. */
+void spray_req_set_err(struct spray_qp *qp);
 
 /* Carry faults from half to half and raise events. No lock held, BH off. */
 void spray_qp_settle(struct spray_qp *qp);

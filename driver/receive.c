@@ -189,8 +189,11 @@ void spray_resp_fail(struct spray_qp *qp, enum tp_nak nak, u8 event, bool now)
 	if (r->failed)
 		return;
 	if (!r->nak) {
-		r->nak = nak + 1;
 		r->nak_event = event;
+		r->nak = nak + 1;
+		smp_wmb();
+		/* Who sees an error completion must find the QP in ERR. */
+		WRITE_ONCE(qp->state, IB_QPS_ERR);
 	}
 	/* Everything before completes normally: first let what is owed arrive (C6). */
 	if (!now && tp_resp_owes(&r->core))
@@ -213,8 +216,8 @@ static enum spray_run spray_fail_recv(struct spray_qp *qp, enum ib_wc_status st,
 {
 	struct spray_cqe c = { .status = st, .opcode = SPRAY_WC_RECV };
 
-	spray_complete_recv(qp, &c, true);
 	spray_resp_fail(qp, nak, IB_EVENT_QP_FATAL, false);
+	spray_complete_recv(qp, &c, true);
 	return SPRAY_RUN_FAILED;
 }
 

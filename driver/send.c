@@ -280,6 +280,9 @@ static u32 spray_reap(struct spray_qp *qp)
 	u32 idx, n = 0;
 
 	while (tp_req_next_done(&qp->req.core, &idx, &st)) {
+		/* Who sees the error must find the QP in ERR; spray_qp_settle() does the rest. */
+		if (st != TP_OK && !qp->req.flushing)
+			spray_req_set_err(qp);
 		spray_complete_send(qp, idx, spray_wc_status(st));
 		n++;
 	}
