@@ -74,7 +74,7 @@ qemu() {
 	elif have_kvm; then
 		accel=(-accel kvm -cpu host)
 	fi
-	local con=(-serial "file:$out/console" -monitor none)
+	local con=(-serial "file:$out/console" -monitor "${SPRAY_MONITOR:-none}")
 	[ -z "$shell" ] || con=(-serial mon:stdio)
 	exec timeout --foreground "$limit" qemu-system-x86_64 -M q35 -nodefaults -no-user-config -display none -no-reboot \
 		"${accel[@]}" -smp "$cpus" -m "$mem" "${con[@]}" \
