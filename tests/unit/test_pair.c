@@ -15,7 +15,8 @@
  *  - packets never leave the peer's window; bursts have one length; whoever
  *    waits has a timer, and no timer is in the past.
  *
- * A failure prints the case and its seed; SIM_TRACE=1 prints every packet.
+ * A failure prints the case and its seed. SIM_TRACE=1 prints every packet,
+ * SIM_VERBOSE=1 the figures of the long runs, SIM_SEEDS=n runs n seeds of each.
  */
 #include "unit.h"
 #include "responder.h"
@@ -1123,10 +1124,19 @@ static const struct cfg base = {
 	.timeout_ns = 500 * MS, .limit_ns = 100000 * MS, .bad = -1,
 };
 
+/* SIM_SEEDS=n runs that many seeds instead. */
+static u32 seeds(u32 n)
+{
+	const char *e = getenv("SIM_SEEDS");
+
+	return e ? (u32)atoi(e) : n;
+}
+
 static void run_seeds(struct cfg c, u32 n)
 {
 	u32 i;
 
+	n = seeds(n);
 	for (i = 0; i < n; i++) {
 		struct sim *s;
 
@@ -1172,7 +1182,7 @@ TEST(pair__loss)
 	c.timeout_ns = 2000 * MS;
 	for (i = 0; i < ARRAY_SIZE(ppm); i++) {
 		c.loss = ppm[i];
-		run_seeds(c, 30);
+		run_seeds(c, 16);
 	}
 }
 
@@ -1210,7 +1220,7 @@ TEST(pair__late_timers)
 	c.dup = 20000;
 	c.reorder = 50000;
 	c.reorder_ns = 1 * MS;
-	run_seeds(c, 30);
+	run_seeds(c, 20);
 }
 
 TEST(pair__refused_by_the_local_stack)
@@ -1569,7 +1579,7 @@ static void check_goodput(struct cfg c, u32 least_pm, bool shares, u32 most_need
 
 	bulk(&c, TP_WRITE);
 	for (verb = TP_WRITE; verb <= TP_READ; verb++) {
-		for (c.seed = 1; c.seed <= 4; c.seed++) {
+		for (c.seed = 1; c.seed <= seeds(2); c.seed++) {
 			c.verbs = 1 << verb;
 			pm = goodput(&c, shares, &needless);
 			if (pm < least_pm)
@@ -1591,7 +1601,7 @@ TEST(pair__goodput_of_four_paths)
 		c.path[i].delay_ns = 100 * US;
 	c.name = "4 x 80";
 	c.mbit = 80;
-	check_goodput(c, 900, true, 0);
+	check_goodput(c, 950, true, 0);
 	c.name = "4 x 1000";
 	c.mbit = 1000;
 	check_goodput(c, 900, true, 0);
@@ -1607,13 +1617,13 @@ TEST(pair__goodput_with_loss)
 	c.mbit = 80;
 	c.name = "loss 0.1 %";
 	c.loss = 1000;
-	check_goodput(c, 900, false, 100);
+	check_goodput(c, 930, false, 100);
 	c.name = "loss 1 %";
 	c.loss = 10000;
-	check_goodput(c, 800, false, 100);
+	check_goodput(c, 880, false, 100);
 	c.name = "loss 5 %";
 	c.loss = 50000;
-	check_goodput(c, 700, false, 100);
+	check_goodput(c, 730, false, 100);
 }
 
 int main(void)

@@ -678,6 +678,24 @@ TEST(rnr__waits_and_probes)
 	assert_true(send_all() >= 1);
 }
 
+TEST(rnr__stops_in_the_middle_of_a_message)
+{
+	struct tp_burst b;
+	struct tp_out o;
+
+	start();
+	post(TP_SEND, 10);
+	post(TP_WRITE, 9 * PAY);
+	assert_true(tp_req_burst(&q, now, 1, &b));
+	assert_true(tp_tx_next(&q.tx, now, &b, &o));
+	assert_true(tp_req_burst(&q, now, 1, &b));
+	assert_true(tp_tx_next(&q.tx, now, &b, &o));
+	nak(0, TP_SYN_RNR, 20);
+	assert_int_equal(send_all(), 0);
+	ack(1);
+	assert_int_equal(send_all(), 8);
+}
+
 TEST(rnr__exhausted)
 {
 	u32 i;
@@ -1180,6 +1198,7 @@ int main(void)
 		RUN(nak__the_local_reason_comes_first),
 		RUN(rnr__timer_codes),
 		RUN(rnr__waits_and_probes),
+		RUN(rnr__stops_in_the_middle_of_a_message),
 		RUN(rnr__exhausted),
 		RUN(rnr__none_allowed),
 		RUN(rnr__for_ever),

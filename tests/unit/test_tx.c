@@ -791,6 +791,42 @@ TEST(lost__watch_goes_on_whatever_arrives)
 	assert_true(t.rack_at_ns == 0);
 }
 
+/* A resend leaves after all that is in flight, whatever their PSNs. */
+TEST(lost__a_resend_overtakes_everything)
+{
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 1, 2);
+	assert_int_equal(t.lost, 1);
+	burst(1);
+	assert_true(last.rtx);
+	now += 900 * US;
+	ack(4, 4);
+	assert_int_equal(t.lost, 0);
+	assert_true(t.rack_at_ns);		/* 4 ... 7 are overdue now */
+	ack(8, 8);
+	assert_true(t.rack_at_ns == 0);
+}
+
+TEST(lost__the_slowest_rtt_is_forgotten)
+{
+	start(1);
+	post(TP_WRITE, 10 * PAY);
+	burst(1);
+	now += 90 * MS;
+	t.slow_at_us = (u32)(now / US);
+	ack(1, 1);
+	assert_int_equal(t.slow_us, 90000);
+	burst(1);
+	now += 99 * MS;
+	ack(2, 2);
+	assert_int_equal(t.slow_us, 99000);
+	burst(1);
+	now += 2 * MS;
+	ack(3, 3);
+	assert_int_equal(t.slow_us, 99000 - 99000 / 8);
+}
+
 /* --- probes, RTO --- */
 
 TEST(timeout__tail_probe_backs_off)
@@ -932,6 +968,51 @@ TEST(timeout__rto_limits)
 	assert_int_equal(tp_tx_rto_us(&t), 500000);
 }
 
+TEST(deadline__is_the_first_of_all)
+{
+	start(4);
+	post(TP_WRITE, 4 * PAY);
+	burst(2);
+	t.probe_at_ns = now + 9 * MS;
+	t.rto_at_ns = now + 8 * MS;
+	assert_true(tp_tx_deadline(&t) == now + 8 * MS);
+	t.rack_at_ns = now + 7 * MS;
+	assert_true(tp_tx_deadline(&t) == now + 7 * MS);
+	t.retry_at_ns = now + 6 * MS;
+	assert_true(tp_tx_deadline(&t) == now + 6 * MS);
+	t.probe_at_ns = now + 5 * MS;
+	assert_true(tp_tx_deadline(&t) == now + 5 * MS);
+}
+
+TEST(timeout__answers_start_the_wait_anew)
+{
+	struct tp_ack a;
+	struct tp_pkt p;
+	u32 i;
+	u8 ev;
+
+	start(4);
+	post(TP_WRITE, 3 * PAY);
+	burst(32);
+	for (i = 0; i < 6; i++) {
+		now = t.probe_at_ns;
+		tp_tx_timeout(&t, now);
+		assert_true(tp_tx_probe(&t, now, &p, &ev));
+		t.silent = 0;			/* no RTO here */
+	}
+	a = ack_of(0, 0);
+	a.probe = true;
+	a.probe_id = p.probe_id;
+	now += 2 * MS;
+	t.rto_backoff = 3;
+	tp_tx_ack(&t, now, &a);
+	assert_int_equal(t.lost, 3);		/* nothing after them but the probe */
+	assert_int_equal(t.probe_backoff, 2);
+	assert_int_equal(t.rto_backoff, 0);
+	assert_in_range(t.probe_at_ns, now + 8 * MS, now + 201 * MS);
+	assert_true(t.rto_at_ns == now + tp_tx_rto_us(&t) * US || t.rto_at_ns == now + 100 * MS);
+}
+
 TEST(timeout__quiet)
 {
 	start(4);
@@ -996,8 +1077,25 @@ TEST(rtx__takes_another_path)
 		assert_int_not_equal(last.ev, ev);
 		burst(1);
 		assert_false(last.rtx);
-		assert_int_equal(last.ev, out[0].pkt.rtx ? ev : rec(0)->ev);	/* new data follow it */
+		assert_int_equal(last.ev, rec(0)->ev);	/* new data follow it */
 	}
+}
+
+TEST(rtx__not_where_it_was_lost_even_if_that_serves)
+{
+	u8 ev;
+
+	start(2);
+	post(TP_WRITE, 60 * PAY);
+	burst(2);
+	ev = last.ev;
+	sack(0, 0, 1, 2);
+	t.nagain = 1;
+	t.again[0] = ev;
+	burst(1);
+	assert_true(last.rtx);
+	assert_int_not_equal(last.ev, ev);
+	assert_int_equal(t.nagain, 1);		/* takes nobody's place */
 }
 
 TEST(rtx__is_bounded_by_the_congestion_window)
@@ -1242,7 +1340,7 @@ TEST(path__a_long_queue_is_left_as_often_as_it_is_too_long)
 	u32 i, stayed = 0;
 
 	start(64);
-	post(TP_WRITE, 1000 * PAY);
+	post(TP_WRITE, 1020 * PAY);
 	paths.p[0].base_us = 100;
 	paths.p[0].rtt_us = 4100;		/* queue 4 ms */
 	for (i = 0; i < TP_DELAYS; i++)
@@ -1258,7 +1356,7 @@ TEST(path__a_long_queue_is_left_as_often_as_it_is_too_long)
 		paths.p[1].state = TP_PATH_BAD;
 		t.nagain = 1;
 		t.again[0] = 1;
-		burst(1);
+		assert_int_equal(burst(1), 1);
 		assert_int_not_equal(last.ev, 1);
 	}
 }
@@ -1449,15 +1547,20 @@ int main(void)
 		RUN(lost__probe_when_nothing_else_is_sent),
 		RUN(lost__no_probe_if_something_was_sent_since),
 		RUN(lost__watch_goes_on_whatever_arrives),
+		RUN(lost__a_resend_overtakes_everything),
+		RUN(lost__the_slowest_rtt_is_forgotten),
 		RUN(timeout__tail_probe_backs_off),
 		RUN(timeout__answers_to_probes_keep_a_blocked_queue_alive),
 		RUN(timeout__answers_do_not_hide_packets_that_never_arrive),
 		RUN(timeout__rto_only_after_two_silent_probes),
 		RUN(timeout__rto_is_doubled_and_reset),
 		RUN(timeout__rto_limits),
+		RUN(deadline__is_the_first_of_all),
+		RUN(timeout__answers_start_the_wait_anew),
 		RUN(timeout__quiet),
 		RUN(rtx__runs_of_lost_packets_first),
 		RUN(rtx__takes_another_path),
+		RUN(rtx__not_where_it_was_lost_even_if_that_serves),
 		RUN(rtx__is_bounded_by_the_congestion_window),
 		RUN(rtx__across_messages),
 		RUN(rtx__gives_no_rtt_sample),
