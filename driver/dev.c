@@ -209,7 +209,7 @@ static int spray_newlink(const char *name, struct net_device *ndev)
 	int err;
 
 	if (ndev->type != ARPHRD_ETHER) {
-		spray_refuse(ndev, "no Ethernet device");
+		spray_refuse(ndev, "not an Ethernet device");
 		return -EOPNOTSUPP;
 	}
 	dev = spray_dev_alloc(dev_net(ndev));

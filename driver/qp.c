@@ -47,6 +47,11 @@ void spray_timer_arm(struct spray_timer *t, u64 at)
 void spray_qp_kick(struct spray_qp *qp)
 {
 	spray_req_pump(qp);
+	/* Asleep is set before the posted index is looked at: see spray_rq_sleep(). */
+	if (!READ_ONCE(qp->resp.rq.asleep)) {
+		spray_qp_settle(qp);
+		return;
+	}
 	spin_lock_bh(&qp->resp.lock);
 	if (qp->resp.flushing)
 		spray_flush_rq(qp);
@@ -348,6 +353,10 @@ void spray_qp_settle(struct spray_qp *qp)
 	bool req_down, fault, drained = false;
 	u8 event = 0;
 
+	/* Flags that this very thread did not set are somebody else's to settle. */
+	if (!READ_ONCE(qp->req.flushing) && !READ_ONCE(qp->req.drain) &&
+	    !READ_ONCE(qp->resp.failed) && !READ_ONCE(qp->resp.event))
+		return;
 	spin_lock_bh(&qp->req.lock);
 	req_down = qp->req.flushing;
 	if (qp->req.drain && !qp->req.drained_told &&

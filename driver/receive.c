@@ -600,52 +600,43 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 
 static void spray_rx_request_ack(struct spray_qp *qp, const struct tp_ack *a)
 {
-	struct spray_req *r = &qp->req;
-
-	spin_lock_bh(&r->lock);
-	if (r->live && !tp_req_ack(&r->core, ktime_get_ns(), a))
+	if (!tp_req_ack(&qp->req.core, ktime_get_ns(), a))
 		spray_count(qp->dev, drop_stale_ack);
-	spin_unlock_bh(&r->lock);
 }
 
 static void spray_rx_response_ack(struct spray_qp *qp, const struct tp_ack *a)
 {
 	struct spray_resp *r = &qp->resp;
 
-	spin_lock_bh(&r->lock);
-	if (r->live && r->core.has_tx) {
-		if (!tp_resp_ack(&r->core, ktime_get_ns(), a))
-			spray_count(qp->dev, drop_stale_ack);
-		if (r->nak && !tp_resp_owes(&r->core))
-			spray_resp_fail(qp, r->nak - 1, r->nak_event, false);
-	}
-	spin_unlock_bh(&r->lock);
+	if (!r->core.has_tx)
+		return;
+	if (!tp_resp_ack(&r->core, ktime_get_ns(), a))
+		spray_count(qp->dev, drop_stale_ack);
+	if (r->nak && !tp_resp_owes(&r->core))
+		spray_resp_fail(qp, r->nak - 1, r->nak_event, false);
 }
 
-static u32 spray_rx_ack(struct spray_qp *qp, const u8 *pkt, u32 len)
+static void spray_rx_ack(struct spray_qp *qp, const u8 *pkt, u32 len)
 {
 	struct tp_ack a;
 
 	if (tp_wire_decode_ack(&a, pkt, len) < 0) {
 		spray_count(qp->dev, drop_malformed);
-		return 0;
+		return;
 	}
 	spray_count(qp->dev, rx_acks);
 	if (a.syndrome == TP_SYN_RNR)
 		spray_count(qp->dev, rx_rnr_naks);
 	else if (a.syndrome == TP_SYN_NAK)
 		spray_count(qp->dev, rx_naks);
-	if (a.space == TP_REQUEST) {
+	if (a.space == TP_REQUEST)
 		spray_rx_request_ack(qp, &a);
-		return SPRAY_TOUCH_REQ;
-	}
-	spray_rx_response_ack(qp, &a);
-	return SPRAY_TOUCH_RESP;
+	else
+		spray_rx_response_ack(qp, &a);
 }
 
 /* --- one packet --- */
 
-/* Does it come from the QP's peer? Under a half's lock, half in service. */
 static bool spray_rx_from_peer(struct spray_rx *rx, const struct spray_peer *p)
 {
 	if (!p || p->v6 != rx->v6)
@@ -655,79 +646,76 @@ static bool spray_rx_from_peer(struct spray_rx *rx, const struct spray_peer *p)
 	return ip_hdr(rx->skb)->saddr == p->daddr4;
 }
 
-static bool spray_rx_icrc_ok(struct spray_rx *rx, u32 seed, const u8 *pkt, u32 len)
+/* Is it the peer's, whole, and meant for this life of the QP? The half's lock held. */
+static bool spray_rx_genuine(struct spray_rx *rx, struct spray_qp *qp, u32 seed, const u8 *pkt,
+			     u32 len)
 {
-	__le32 icrc = spray_icrc_rc(seed, rx->sport, pkt, len);
+	__le32 icrc;
 
-	return !memcmp(&icrc, pkt + len, sizeof(icrc));
-}
-
-/* Return: SPRAY_TOUCH_* halves to serve. @len: without ICRC. */
-static u32 spray_rx_data_kind(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u32 len)
-{
-	struct tp_pkt p;
-	int hdr = tp_wire_decode(&p, pkt, len);
-	u32 payload;
-
-	if (hdr < 0 || p.kind == TP_UD) {
-		spray_count(qp->dev, drop_malformed);
-		return 0;
-	}
-	payload = len - hdr - p.pad;
-	if (p.space == TP_REQUEST) {
-		spin_lock_bh(&qp->resp.lock);
-		spray_rx_request(rx, qp, &p, pkt + hdr, payload);
-		spin_unlock_bh(&qp->resp.lock);
-		return SPRAY_TOUCH_RESP;
-	}
-	spin_lock_bh(&qp->req.lock);
-	spray_rx_response(rx, qp, &p, pkt + hdr, payload);
-	spin_unlock_bh(&qp->req.lock);
-	return SPRAY_TOUCH_REQ;
-}
-
-/*
- * Peer and seeds are set before a half goes live and change only after both
- * halves were taken out of service: read under resp.lock, which goes live first
- * and covers ERR (the final NAK is still to be repeated).
- */
-static bool spray_rx_accept(struct spray_rx *rx, struct spray_qp *qp, bool ack, const u8 *pkt,
-			    u32 len)
-{
-	/* A requester sends requests and acknowledges responses. */
-	bool requester = (tp_wire_space(pkt) == TP_REQUEST) != ack;
-	bool up, ours;
-	u32 seed;
-
-	spin_lock_bh(&qp->resp.lock);
-	up = qp->resp.live || qp->resp.core.syndrome == TP_SYN_NAK;
-	ours = up && spray_rx_from_peer(rx, qp->peer);
-	seed = requester ? qp->seed_req_rx : qp->seed_rsp_rx;
-	spin_unlock_bh(&qp->resp.lock);
-	if (!up)
-		spray_count(qp->dev, drop_qp_state);
-	else if (!ours)
+	if (!spray_rx_from_peer(rx, qp->peer)) {
 		spray_count(qp->dev, drop_address);
-	else if (qp->dev->icrc && !spray_rx_icrc_ok(rx, seed, pkt, len))
-		spray_count(qp->dev, drop_icrc);
-	else
+		return false;
+	}
+	if (!qp->dev->icrc)
 		return true;
+	icrc = spray_icrc_rc(seed, rx->sport, pkt, len);
+	if (!memcmp(&icrc, pkt + len, sizeof(icrc)))
+		return true;
+	spray_count(qp->dev, drop_icrc);
 	return false;
 }
 
+static void spray_rx_numbered(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u32 len)
+{
+	struct tp_pkt p;
+	int hdr = tp_wire_decode(&p, pkt, len);
+
+	if (hdr < 0 || p.kind == TP_UD)
+		spray_count(qp->dev, drop_malformed);
+	else if (p.space == TP_REQUEST)
+		spray_rx_request(rx, qp, &p, pkt + hdr, len - hdr - p.pad);
+	else
+		spray_rx_response(rx, qp, &p, pkt + hdr, len - hdr - p.pad);
+}
+
+/*
+ * A packet of a connection. Who sent it in which role decides whose it is: a
+ * requester sends requests and acknowledges responses, and our responder takes
+ * that; the rest is for our requester. Peer and seeds are set before a half
+ * goes live and change only when both are out of service, so they hold still
+ * under its lock. The final NAK is repeated for as long as the peer is known.
+ *
+ * Return: the half to be served, SPRAY_TOUCH_*.
+ */
 static u32 spray_rx_rc(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u32 len)
 {
 	enum tp_kind kind = tp_wire_kind(pkt);
 	bool ack = kind == TP_ACK || kind == TP_SACK;
+	bool to_resp = (tp_wire_space(pkt) == TP_REQUEST) != ack;
+	spinlock_t *lock = to_resp ? &qp->resp.lock : &qp->req.lock;
+	bool up;
 
 	spray_count(qp->dev, rx_packets);
-	if (!spray_rx_accept(rx, qp, ack, pkt, len - TP_ICRC_LEN))
-		return 0;
 	if (rx->ce)
 		spray_count(qp->dev, rx_ecn_marked);
-	if (ack)
-		return spray_rx_ack(qp, pkt, len - TP_ICRC_LEN);
-	return spray_rx_data_kind(rx, qp, pkt, len - TP_ICRC_LEN);
+	len -= TP_ICRC_LEN;
+	spin_lock(lock);
+	if (to_resp)
+		up = qp->resp.live || qp->resp.core.syndrome == TP_SYN_NAK;
+	else
+		up = qp->req.live;
+	if (!up)
+		spray_count(qp->dev, drop_qp_state);
+	else if (!spray_rx_genuine(rx, qp, to_resp ? qp->seed_req_rx : qp->seed_rsp_rx, pkt, len))
+		up = false;
+	else if (!ack)
+		spray_rx_numbered(rx, qp, pkt, len);
+	else if (!to_resp || qp->resp.live)
+		spray_rx_ack(qp, pkt, len);
+	spin_unlock(lock);
+	if (!up)
+		return 0;
+	return to_resp ? SPRAY_TOUCH_RESP : SPRAY_TOUCH_REQ;
 }
 
 /* --- batches --- */
@@ -742,18 +730,18 @@ void spray_rx_begin(struct spray_rx *rx, struct spray_net *sn)
 static void spray_rx_serve(struct spray_qp *qp, u32 half)
 {
 	if (half & SPRAY_TOUCH_RESP) {
-		spin_lock_bh(&qp->resp.lock);
+		spin_lock(&qp->resp.lock);
 		__spray_resp_progress(qp);
-		spin_unlock_bh(&qp->resp.lock);
+		spin_unlock(&qp->resp.lock);
 	}
 	if (half & SPRAY_TOUCH_REQ) {
 		struct tp_ack a;
 
-		spin_lock_bh(&qp->req.lock);
+		spin_lock(&qp->req.lock);
 		if (qp->req.live && tp_req_take_ack(&qp->req.core, &a))
 			spray_send_ack(qp, &a);
 		__spray_req_pump(qp);
-		spin_unlock_bh(&qp->req.lock);
+		spin_unlock(&qp->req.lock);
 	}
 	spray_qp_settle(qp);
 }

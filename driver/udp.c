@@ -31,7 +31,9 @@ enum {
 	SPRAY_RCVBUF		= 32 << 20,	/* bytes of truesize: some hundred super-packets */
 	SPRAY_HEAD		= 384,		/* bytes of packets kept in the skb's head */
 	SPRAY_HEADROOM		= LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr),
-	SPRAY_POOL_PAGES	= 16,
+	SPRAY_HEAD_SIZE		= SKB_DATA_ALIGN(SPRAY_HEADROOM + SPRAY_HEAD) +
+				  SKB_DATA_ALIGN(sizeof(struct skb_shared_info)),
+	SPRAY_POOL_PAGES	= 64,		/* 2 MiB a CPU: a full window and more in flight */
 	SPRAY_POOL_ORDER	= 3,
 	SPRAY_MIN_PAYLOAD	= 256,
 	SPRAY_MAX_PAYLOAD	= 8192,		/* bytes; several packets fit one pool page */
@@ -413,21 +415,6 @@ u32 spray_peer_payload(struct spray_peer *p)
 
 /* --- bursts --- */
 
-int spray_txb_begin(struct spray_txb *b, struct spray_dev *dev)
-{
-	b->dev = dev;
-	b->page = NULL;
-	b->segs = 0;
-	b->seg_len = 0;
-	b->skb = alloc_skb(SPRAY_HEADROOM + SPRAY_HEAD, GFP_ATOMIC | __GFP_NOWARN);
-	if (!b->skb) {
-		spray_count(dev, tx_no_memory);
-		return -ENOMEM;
-	}
-	skb_reserve(b->skb, SPRAY_HEADROOM);
-	return 0;
-}
-
 /* The next page of this CPU's pool with nothing in flight on it, or a fresh one. */
 static struct page *spray_pool_advance(struct spray_pool *pool)
 {
@@ -450,21 +437,66 @@ static struct page *spray_pool_advance(struct spray_pool *pool)
 	return page;
 }
 
+/* The page of this CPU's pool that has @len bytes left at pool->off. BH off. */
+static struct page *spray_pool_page(struct spray_pool *pool, u32 len)
+{
+	struct page *page = pool->page[pool->cur];
+
+	if (page && pool->off + len <= PAGE_SIZE << SPRAY_POOL_ORDER)
+		return page;
+	return spray_pool_advance(pool);
+}
+
+/*
+ * An skb whose head lies in the pool: recycled memory need not be zeroed (as
+ * init_on_alloc does with every fresh head), and slab is left in peace.
+ */
+static struct sk_buff *spray_pool_skb(void)
+{
+	struct spray_pool *pool = this_cpu_ptr(&spray_pool);
+	struct sk_buff *skb;
+	struct page *page;
+
+	pool->off = SKB_DATA_ALIGN(pool->off);
+	page = spray_pool_page(pool, SPRAY_HEAD_SIZE);
+	if (!page)
+		return NULL;
+	skb = build_skb(page_address(page) + pool->off, SPRAY_HEAD_SIZE);
+	if (!skb)
+		return NULL;
+	get_page(page);		/* dropped when the head is freed */
+	pool->off += SPRAY_HEAD_SIZE;
+	return skb;
+}
+
+int spray_txb_begin(struct spray_txb *b, struct spray_dev *dev)
+{
+	b->dev = dev;
+	b->page = NULL;
+	b->segs = 0;
+	b->seg_len = 0;
+	b->skb = spray_pool_skb();
+	if (!b->skb) {
+		spray_count(dev, tx_no_memory);
+		return -ENOMEM;
+	}
+	skb_reserve(b->skb, SPRAY_HEADROOM);
+	return 0;
+}
+
 u8 *spray_txb_reserve(struct spray_txb *b, u32 len)
 {
 	struct spray_pool *pool = this_cpu_ptr(&spray_pool);
-	struct page *page = pool->page[pool->cur];
+	struct page *page;
 
 	if (!skb_shinfo(b->skb)->nr_frags && b->skb->len + len <= SPRAY_HEAD) {
 		b->page = NULL;
 		return skb_tail_pointer(b->skb);
 	}
-	if (!page || pool->off + len > PAGE_SIZE << SPRAY_POOL_ORDER) {
-		page = spray_pool_advance(pool);
-		if (!page) {
-			spray_count(b->dev, tx_no_memory);
-			return NULL;
-		}
+	page = spray_pool_page(pool, len);
+	if (!page) {
+		spray_count(b->dev, tx_no_memory);
+		return NULL;
 	}
 	b->page = page;
 	b->page_off = pool->off;

@@ -16,7 +16,9 @@
 #include "tx_int.h"
 
 enum {
-	BURST_SHARE	= 16,		/* a burst is this part of the window */
+	BURST_SHARE	= 16,		/* a burst is at least this part of the window, */
+	BURST_SHARE_MAX	= 4,		/* and at most this one; in between: */
+	BURST_US	= 500,		/* what the window sends in this time */
 	LOSSY_US	= 50000,	/* so long after a retransmission */
 	NOISE_US	= 100,		/* queues that differ by less are equal */
 };
@@ -54,13 +56,25 @@ static u32 tp_tx_cwnd(const struct tp_tx *t, u32 now_us)
 	return min(t->cc.cwnd, max(third, 2 * bdp));
 }
 
+/*
+ * Size of a burst, as TCP sizes its super-packets: crossing the stack costs as
+ * much as a dozen packets, so the faster the paths, the more goes at once; on
+ * slow ones a long burst would only sit in one queue while others run dry.
+ */
+static u32 tp_tx_burst_size(const struct tp_tx *t, u32 window)
+{
+	u32 timed = t->srtt_us ? (u32)div_u64((u64)window * BURST_US, t->srtt_us) : 0;
+
+	timed = min(timed, window / BURST_SHARE_MAX);
+	return clamp_t(u32, max(timed, window / BURST_SHARE), 1, TP_BURST_MAX);
+}
+
 /* Packets that the congestion window allows now: a whole burst, or none. */
 u32 tp_tx_room(struct tp_tx *t, u32 max_pkts, u32 now_us)
 {
 	u32 pkt = tp_tx_pkt_bytes(t), cwnd = tp_tx_cwnd(t, now_us);
-	u32 want = clamp_t(u32, cwnd / (BURST_SHARE * pkt), 1, TP_BURST_MAX);
+	u32 want = min(tp_tx_burst_size(t, cwnd / pkt), max_pkts);
 
-	want = min(want, max_pkts);
 	t->limited = t->inflight && t->inflight + want * pkt > cwnd;
 	return t->limited ? 0 : want;
 }
