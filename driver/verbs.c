@@ -101,7 +101,8 @@ static void spray_query_speed(struct net_device *ndev, struct ib_port_attr *attr
 	int i = 0;
 
 	rtnl_lock();
-	if (!__ethtool_get_link_ksettings(ndev, &ks) && ks.base.speed != (u32)SPEED_UNKNOWN)
+	if (ndev->reg_state == NETREG_REGISTERED && !__ethtool_get_link_ksettings(ndev, &ks) &&
+	    ks.base.speed != (u32)SPEED_UNKNOWN)
 		mbits = ks.base.speed;
 	rtnl_unlock();
 	while (mbits > spray_speeds[i].mbits)
