@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""uverbs.py DEVICE: commands that no library would send, straight to the kernel. Speaks TAP.
+
+Answers that cannot be written, sizes at and beyond every limit, mappings of the wrong shape, rings
+scribbled on and destroyed under a mapping. Nothing may be left behind.
+"""
+import ctypes, glob, os, struct, sys
+from errno import EFAULT, EINVAL
+
+GET_CONTEXT, ALLOC_PD, REG_MR, CREATE_CQ, DESTROY_CQ, CREATE_QP = 0, 3, 9, 18, 20, 24
+RC = 2
+LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, ON_DEMAND, RELAXED = 1, 2, 4, 1 << 6, 1 << 20
+MAX_CQE, MAX_WR, MAX_SGE, MAX_INLINE = 1 << 20, 16384, 32, 512
+PAGE, SHARED, PRIVATE, ANON = 4096, 1, 2, 0x20
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def mmap(size, flags, fd=-1, off=0):
+    """Address, or the negative errno."""
+    p = libc.mmap(None, size, 3, flags, fd, off)
+    return -ctypes.get_errno() if p == ctypes.c_void_p(-1).value else p
+
+
+answer = mmap(2 * PAGE, PRIVATE | ANON)
+closed = answer + PAGE          # may not be written
+libc.mprotect(closed, PAGE, 1)
+
+
+class Uverbs:
+    def __init__(self, dev):
+        node = next(d for d in glob.glob('/sys/class/infiniband_verbs/uverbs*')
+                    if open(d + '/ibdev').read().strip() == dev)
+        self.fd = os.open('/dev/infiniband/' + os.path.basename(node), os.O_RDWR)
+        self.async_fd, _, self.abi, _ = self.ask(GET_CONTEXT, b'', '<IIII')
+        self.pd, _ = self.ask(ALLOC_PD, b'', '<II', size=12)
+
+    def send(self, n, body, to, size):
+        """0 or the errno."""
+        head = struct.pack('<IHHQ', n, (16 + len(body)) // 4, size // 4, to)
+        try:
+            os.write(self.fd, head + body)
+            return 0
+        except OSError as e:
+            return e.errno
+
+    def ask(self, n, body, fmt, size=0):
+        err = self.send(n, body, answer, size or struct.calcsize(fmt))
+        if err:
+            raise OSError(err, os.strerror(err))
+        return struct.unpack(fmt, ctypes.string_at(answer, struct.calcsize(fmt)))
+
+    def cq(self, cqe, to=answer):
+        return self.send(CREATE_CQ, struct.pack('<QIIiI', 1, cqe, 0, -1, 0), to, 24)
+
+    def cq_made(self, cqe):
+        if self.cq(cqe):
+            raise OSError
+        return struct.unpack('<IIQII', ctypes.string_at(answer, 24))
+
+    def qp(self, cq, caps, to=answer):
+        body = struct.pack('<QIIII5IBBBB', 1, self.pd, cq, cq, 0, *caps, 0, RC, 0, 0)
+        return self.send(CREATE_QP, body, to, 32 + 40)
+
+    def destroy_cq(self, cq):
+        return self.send(DESTROY_CQ, struct.pack('<II', cq, 0), answer, 8)
+
+    def mr(self, start, length, iova, access):
+        body = struct.pack('<QQQII', start, length, iova, self.pd, access)
+        return self.send(REG_MR, body, answer, 12)
+
+
+def rings():
+    return sum('spray_c' in line or 'spray_q' in line for line in open('/proc/vmallocinfo'))
+
+
+def pinned():
+    return next(int(line.split()[1]) for line in open('/proc/self/status') if 'VmPin' in line)
+
+
+count = failed = 0
+
+
+def expect(name, got, want):
+    global count, failed
+    count += 1
+    failed += got != want
+    print(f"{'ok' if got == want else 'not ok'} {count} - {name}" +
+          ('' if got == want else f'\n#   got {got}, expected {want}'), flush=True)
+
+
+u = Uverbs(sys.argv[1])
+expect('ABI version', u.abi, 1)
+before = rings()
+
+expect('create_cq, no answer writable', {u.cq(100, closed) for _ in range(200)}, {EFAULT})
+expect("create_cq, the driver's part not writable", {u.cq(100, closed - 8) for _ in range(200)}, {EFAULT})
+for cqe, want in ((0, EINVAL), (1, 0), (MAX_CQE, 0), (MAX_CQE + 1, EINVAL), (0x7fffffff, EINVAL), (0xffffffff, EINVAL)):
+    expect(f'create_cq, {cqe} entries', u.cq(cqe), want)
+    if not want:
+        u.destroy_cq(struct.unpack('<I', ctypes.string_at(answer, 4))[0])
+expect('nothing left of these', rings(), before)
+
+cq, cqe, off, size, entries = u.cq_made(100)
+expect('entries are what was asked for or more', (cqe, entries), (128, 128))
+for name, args in (('private', (size, PRIVATE, u.fd, off)), ('too short', (size - PAGE, SHARED, u.fd, off)),
+                   ('too long', (size + PAGE, SHARED, u.fd, off)), ('off by a page', (size, SHARED, u.fd, off + PAGE)),
+                   ('nowhere', (size, SHARED, u.fd, 1 << 40))):
+    expect(f'mapping, {name}', mmap(*args), -EINVAL)
+maps = [mmap(size, SHARED, u.fd, off) for _ in range(3)]
+expect('mapped thrice', min(maps) > 0, True)
+ctypes.memset(maps[0], 0xff, size)
+expect('destroyed under its mappings', u.destroy_cq(cq), 0)
+expect('which stay', ctypes.string_at(maps[1] + 200, 4), b'\xff' * 4)
+expect('and are the last', mmap(size, SHARED, u.fd, off), -EINVAL)
+for p in maps:
+    libc.munmap(p, size)
+expect('memory is given back', rings(), before)
+
+cq = u.cq_made(100)[0]
+ok = (64, 64, 4, 4, 64)
+expect('create_qp, no answer writable', {u.qp(cq, ok, closed) for _ in range(200)}, {EFAULT})
+expect("create_qp, the driver's part not writable", {u.qp(cq, ok, closed - 32) for _ in range(200)}, {EFAULT})
+expect('nothing left of these', rings(), before + 1)
+for caps, want in (((0, 0, 0, 0, 0), 0), ((MAX_WR, MAX_WR, MAX_SGE, MAX_SGE, MAX_INLINE), 0),
+                   ((MAX_WR + 1, 1, 1, 1, 0), EINVAL), ((1, MAX_WR + 1, 1, 1, 0), EINVAL),
+                   ((1, 1, MAX_SGE + 1, 1, 0), EINVAL), ((1, 1, 1, MAX_SGE + 1, 0), EINVAL),
+                   ((1, 1, 1, 1, MAX_INLINE + 1), EINVAL), ((0xffffffff,) * 5, EINVAL)):
+    expect(f'create_qp, {caps}', u.qp(cq, caps), want)
+
+m = mmap(1 << 20, PRIVATE | ANON)
+top = 1 << 64
+for name, args, want in (
+        ('no length', (m, 0, m, LOCAL_WRITE), EINVAL),
+        ('one byte', (m, 1, m, LOCAL_WRITE), 0),
+        ('up to the last address', (m, 1 << 20, top - (1 << 20), LOCAL_WRITE), 0),
+        ('beyond the last address', (m, 1 << 20, top - (1 << 19), LOCAL_WRITE), EINVAL),
+        ('start wraps', (top - PAGE, 2 * PAGE, top - PAGE, LOCAL_WRITE), EINVAL),
+        ('other offset in the page', (m, PAGE, m + 1, LOCAL_WRITE), EINVAL),
+        ('remote write without local', (m, PAGE, m, REMOTE_WRITE), EINVAL),
+        ('optional access bit', (m, PAGE, m, RELAXED), 0),
+        ('no memory there', (PAGE, PAGE, PAGE, LOCAL_WRITE), EFAULT)):
+    expect(f'reg_mr, {name}', u.mr(*args), want)
+expect('reg_mr, on demand', u.mr(m, PAGE, m, ON_DEMAND) != 0, True)
+libc.mprotect(m, 1 << 20, 1)
+expect('reg_mr, LOCAL_WRITE of memory that may not be written', u.mr(m, PAGE, m, LOCAL_WRITE), EFAULT)
+expect('reg_mr, REMOTE_READ of it', u.mr(m, PAGE, m, REMOTE_READ), 0)
+expect('pages are accounted', pinned() > 0, True)
+
+os.close(u.fd)
+os.close(u.async_fd)
+expect('all goes with the context', (rings(), pinned()), (before, 0))
+print(f'1..{count}')
+sys.exit(failed != 0)
