@@ -4,11 +4,12 @@
 #
 # Unit tests and lint come first, then the guest tests, the suites side by side (a guest has one vCPU).
 # SPRAY_SUITES: default "bookworm trixie"      SPRAY_SEEDS: seeds of the contract test, default 1
+# SPRAY_CONTRACT_ARGS: default -q, fewer rounds
 . "$(dirname "$0")/common.sh"
 set -o pipefail
 
-: "${SPRAY_SUITES:=$SUITES}" "${SPRAY_SEEDS:=1}"
-export SPRAY_CACHE SPRAY_SEEDS
+: "${SPRAY_SUITES:=$SUITES}" "${SPRAY_SEEDS:=1}" "${SPRAY_CONTRACT_ARGS:=-q}"
+export SPRAY_CACHE SPRAY_SEEDS SPRAY_CONTRACT_ARGS
 need_root
 "$QEMU_DIR/need.sh"
 log=$SPRAY_CACHE/check
@@ -24,7 +25,7 @@ guest_tests() {
 		contract  1800
 		lifecycle  900
 		fabric     300 once
-		pathlen    600 once -i
+		pathlen    900 once -i
 	E
 }
 
@@ -36,7 +37,7 @@ report() { # NAME FILE SECONDS
 	read -r p f s <<<"$(tally "$2")"
 	printf '%-24s %4d passed, %d failed, %d skipped  (%d s)\n' "$1" "$p" "$f" "$s" "$3"
 	# what failed, with its reason
-	awk '/^not ok /{ on = 1 } /^ok /{ on = 0 } on || /^# (FAILED|BUG|WARN|\[)/' "$2" | head -60 | sed 's/^/    /'
+	awk '/^not ok /{ on = 1 } /^ok /{ on = 0 } on || /^# (FAILED|BUG|WARN|\[)/' "$2" | head -40 | sed 's/^/    /'
 	echo "$p $f $s" >>"$log/totals"
 }
 whole() { # NAME COMMAND...: a step that is one test

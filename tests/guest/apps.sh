@@ -3,7 +3,7 @@
 # The distribution's own RDMA programs, unmodified, across the fabric, over IPv4 and IPv6.
 # SPRAY_PROFILE: what the spines do, default rate.
 #
-# Programs wait by event where they can: two that spin would share one vCPU by the scheduler's tick.
+# Programs wait by event where they can ($EV, see lib.sh).
 # The -I and -b options name the source, which both ends in one namespace (rxe) need.
 . "$(dirname "$0")/lib.sh"
 
@@ -24,16 +24,16 @@ perf() { # FAMILY A B
 	local ga gb t; ga=$(fabric_gid "$DEV_A" "$2") gb=$(fabric_gid "$DEV_B" "$3")
 	local a="-d $DEV_A -x $ga -F" b="-d $DEV_B -x $gb -F" v6=''
 	for t in "ib_write_bw -s 65536 -n 300" "ib_write_bw -s 1048576 -n 20" "ib_write_bw -s 65536 -n 100 -q 4" \
-		"ib_read_bw -s 65536 -n 200 -e" "ib_send_bw -s 65536 -n 300 -e" "ib_send_bw -s 64 -n 1000 -e" \
-		"ib_write_lat -s 8 -n 200" "ib_read_lat -s 8 -n 500 -e" "ib_send_lat -s 8 -n 500 -e" \
-		"ib_atomic_bw -n 500 -e" "ib_atomic_bw -A CMP_AND_SWAP -n 500 -e" "ib_atomic_lat -n 500 -e"; do
+		"ib_read_bw -s 65536 -n 200 $EV" "ib_send_bw -s 65536 -n 300 $EV" "ib_send_bw -s 64 -n 1000 $EV" \
+		"ib_write_lat -s 8 -n 200" "ib_read_lat -s 8 -n 500 $EV" "ib_send_lat -s 8 -n 500 $EV" \
+		"ib_atomic_bw -n 500 $EV" "ib_atomic_bw -A CMP_AND_SWAP -n 500 $EV" "ib_atomic_lat -n 500 $EV"; do
 		pair "$1 $t" 90 "${t%% *} $b ${t#* }" "${t%% *} $a ${t#* } $B4"
 	done
 	if [ "$1" = v6 ]; then
 		ib_write_bw --help 2>&1 | grep -q -e --ipv6-addr || { skip "v6 perftest -R" "this perftest has no --ipv6-addr"; return; }
 		v6=--ipv6-addr
 	fi
-	for t in "ib_write_bw -s 65536 -n 100" "ib_send_lat -s 8 -n 200 -e" "ib_read_bw -s 65536 -n 100 -e"; do
+	for t in "ib_write_bw -s 65536 -n 100" "ib_send_lat -s 8 -n 200 $EV" "ib_read_bw -s 65536 -n 100 $EV"; do
 		pair "$1 $t -R (rdma_cm)" 90 "${t%% *} $b -R $v6 ${t#* }" "${t%% *} $a -R $v6 ${t#* } $3"
 	done
 }

@@ -93,9 +93,9 @@ program() { # NAME SERVER CLIENT
 ga=$(fabric_gid "$DEV_A" $A4) gb=$(fabric_gid "$DEV_B" $B4)
 program ibv_rc_pingpong "ibv_rc_pingpong -d $DEV_B -g $gb -e" "ibv_rc_pingpong -d $DEV_A -g $ga -e $B4"
 program ib_write_bw "ib_write_bw $b -s 65536 -n 300" "ib_write_bw $a -s 65536 -n 300 $B4"
-program ib_read_bw "ib_read_bw $b -s 65536 -n 300 -e" "ib_read_bw $a -s 65536 -n 300 -e $B4"
-program ib_send_lat "ib_send_lat $b -s 8 -n 500 -e" "ib_send_lat $a -s 8 -n 500 -e $B4"
-program ib_atomic_lat "ib_atomic_lat $b -n 500 -e" "ib_atomic_lat $a -n 500 -e $B4"
+program ib_read_bw "ib_read_bw $b -s 65536 -n 300 $EV" "ib_read_bw $a -s 65536 -n 300 $EV $B4"
+program ib_send_lat "ib_send_lat $b -s 8 -n 500 $EV" "ib_send_lat $a -s 8 -n 500 $EV $B4"
+program ib_atomic_lat "ib_atomic_lat $b -n 500 $EV" "ib_atomic_lat $a -n 500 $EV $B4"
 program rping "rping -s -a $B4 -C 20 -V" "rping -c -a $B4 -I $A4 -C 20 -V"
 
 doorbell=/spray/tests/contract/spray_doorbell
