@@ -17,8 +17,9 @@
 
 enum {
 	BURST_SHARE	= 16,		/* a burst is at least this part of the window, */
-	BURST_SHARE_MAX	= 4,		/* and at most this one; in between: */
-	BURST_US	= 500,		/* what the window sends in this time */
+	BURST_SHARE_MAX	= 4,		/* and at most this one; in between */
+	BURST_US	= 500,		/* what the window sends in this time, */
+	BURST_LEAST	= 4,		/* and not less than this many packets */
 	LOSSY_US	= 50000,	/* so long after a retransmission */
 	NOISE_US	= 100,		/* queues that differ by less are equal */
 };
@@ -65,7 +66,7 @@ static u32 tp_tx_burst_size(const struct tp_tx *t, u32 window)
 {
 	u32 timed = t->srtt_us ? (u32)div_u64((u64)window * BURST_US, t->srtt_us) : 0;
 
-	timed = min(timed, window / BURST_SHARE_MAX);
+	timed = min(max(timed, (u32)BURST_LEAST), window / BURST_SHARE_MAX);
 	return clamp_t(u32, max(timed, window / BURST_SHARE), 1, TP_BURST_MAX);
 }
 
