@@ -14,8 +14,6 @@
 
 #include <linux/hrtimer.h>
 #include <linux/kconfig.h>
-#include <linux/timer.h>
-#include <linux/workqueue.h>
 
 /* Memory is reached by page_address() for as long as it is registered. */
 #ifdef CONFIG_HIGHMEM
@@ -39,7 +37,7 @@
 #define spray_cq_udata(b)	(b)
 #endif
 
-/* reg_user_mr got a steering-tag handle before the udata: an argument list that holds both forms. */
+/* reg_user_mr got a steering-tag handle before the udata. */
 #ifdef SPRAY_HAVE_REG_MR_DMAH
 #define SPRAY_REG_MR_TAIL	struct ib_dmah *dmah, struct ib_udata *udata
 #define spray_reg_mr_has_dmah()	(dmah != NULL)
@@ -61,7 +59,7 @@
 #define ib_alloc_device_with_net(type, member, net)	((void)(net), ib_alloc_device(type, member))
 #endif
 
-/* --- timers, workqueues --- */
+/* --- timers --- */
 
 #ifdef SPRAY_HAVE_HRTIMER_SETUP
 #define spray_hrtimer_setup	hrtimer_setup
@@ -75,15 +73,6 @@ static inline void spray_hrtimer_setup(struct hrtimer *t,
 }
 #endif
 
-#ifndef timer_container_of
-#define timer_container_of	from_timer
-#endif
-
-/* Newer kernels warn unless a workqueue says which of the two it is; older ones know no such flag. */
-#ifndef SPRAY_HAVE_WQ_PERCPU
-#define WQ_PERCPU		0
-#endif
-
 /* --- network --- */
 
 /* Where struct flowi4 keeps the DSCP; a macro, so that <net/flow.h> is for its users to include. */
@@ -91,13 +80,6 @@ static inline void spray_hrtimer_setup(struct hrtimer *t,
 #define spray_flowi4_set_tos(fl, tos)	((fl)->flowi4_dscp = inet_dsfield_to_dscp(tos))
 #else
 #define spray_flowi4_set_tos(fl, tos)	((fl)->flowi4_tos = (tos))
-#endif
-
-/* Tunnel sockets are handed over as struct sock, before as struct socket. */
-#ifdef SPRAY_HAVE_UDP_TUNNEL_SK
-#define spray_udp_tunnel_release(sock)	udp_tunnel_sock_release((sock)->sk)
-#else
-#define spray_udp_tunnel_release(sock)	udp_tunnel_sock_release(sock)
 #endif
 
 #endif

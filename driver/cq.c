@@ -223,7 +223,8 @@ static void spray_cq_free(struct spray_cq *cq)
 	kvfree(cq->qps);
 }
 
-int spray_create_cq_any(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
+int spray_create_cq_any(struct ib_cq *ib, const struct ib_cq_init_attr *attr,
+			struct ib_udata *udata)
 {
 	struct spray_cq *cq = to_scq(ib);
 	u32 entries;

@@ -65,6 +65,7 @@ int spray_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc);
 int spray_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 int spray_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
 /* create_cq changes its last argument between kernels: compat.h maps it to this. */
-int spray_create_cq_any(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
+int spray_create_cq_any(struct ib_cq *ib, const struct ib_cq_init_attr *attr,
+			struct ib_udata *udata);
 
 #endif

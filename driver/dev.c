@@ -147,7 +147,7 @@ static int spray_dev_attach(struct spray_dev *dev, struct net_device *ndev)
 	sn = spray_net_join(dev_net(ndev), dev);
 	if (IS_ERR(sn)) {
 		if (PTR_ERR(sn) == -EADDRINUSE)
-			spray_refuse(ndev, "UDP port %u is in use here (by rdma_rxe?); see parameter port",
+			spray_refuse(ndev, "UDP port %u is in use (rdma_rxe?); see parameter port",
 				     spray_port);
 		return PTR_ERR(sn);
 	}
@@ -330,7 +330,7 @@ int spray_dev_init(void)
 	return err;
 }
 
-/* First nothing comes any more, then all goes; the notifier last, as devices need it until they are gone. */
+/* First nothing comes any more, then all goes; the notifier last: devices need it to their end. */
 void spray_dev_exit(void)
 {
 	rdma_link_unregister(&spray_link_ops);

@@ -26,7 +26,7 @@ enum {
  * @mrs: key index -> struct spray_mr
  * @ahs: number -> struct spray_ah; its lock is a leaf, irqsave
  * @gsi: QP 1, or NULL; under devs_lock of the namespace
- * @peers: destinations, by address; @peers_lock (leaf, irqsave: ib_cm makes AHs with interrupts off)
+ * @peers: destinations, by address; @peers_lock is a leaf, irqsave (ib_cm makes AHs with IRQs off)
  * @held: bytes of held packets over all QPs (device pool)
  * @link: entry in the list of the namespace's devices
  * @all: entry in dev.c's list of all devices

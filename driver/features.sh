@@ -3,7 +3,7 @@
 # features.sh KERNEL_SOURCE: compiler flags that say what this kernel's headers offer.
 #
 # Distribution kernels carry backports, so nothing asks for a version: one look into the header per
-# change. The flags are read by compat.h only. SPRAY_FEATURES tells it that this script came to its end.
+# change. SPRAY_FEATURES tells compat.h that this script came to its end.
 set -eu
 
 inc=$1/include
@@ -25,8 +25,6 @@ has MARK_NAME		rdma/ib_verbs.h 'ib_mark_name_assigned_by_user\('
 has REPORT_PORT_EVENT	rdma/ib_verbs.h '\(\*report_port_event\)\('
 has HRTIMER_SETUP	linux/hrtimer.h 'void hrtimer_setup\('
 has FLOWI4_DSCP		net/flow.h 'define flowi4_dscp'
-has UDP_TUNNEL_SK	net/udp_tunnel.h 'setup_udp_tunnel_sock\(struct net \*net, struct sock '
 has UNALIGNED		linux/unaligned.h 'get_unaligned'
-has WQ_PERCPU		linux/workqueue.h 'WQ_PERCPU ='
 
 printf ' -DSPRAY_FEATURES\n'

@@ -121,7 +121,7 @@ static int spray_query_port(struct ib_device *ib, u32 port, struct ib_port_attr 
 			   netif_running(dev->ndev) ? IB_PORT_PHYS_STATE_POLLING :
 						      IB_PORT_PHYS_STATE_DISABLED;
 	attr->max_mtu = IB_MTU_4096;
-	/* What is left of the route's MTU by RoCE's largest headers; packets are sized by that, not by this. */
+	/* What RoCE's largest headers leave of the MTU; what packets are sized by is the route's. */
 	attr->active_mtu = iboe_get_mtu(mtu) ?: IB_MTU_256;
 	attr->phys_mtu = mtu;
 	attr->gid_tbl_len = SPRAY_GID_TABLE_LEN;
@@ -364,7 +364,7 @@ static struct ib_mr *spray_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, 
 }
 
 #ifdef SPRAY_HAVE_REPORT_PORT_EVENT
-/* Newer cores tell port events themselves, but to one device of a net_device: dev.c tells ours, always. */
+/* Newer cores tell port events, but for one device of a net_device: dev.c tells ours, always. */
 static void spray_report_port_event(struct ib_device *ib, struct net_device *ndev,
 				    unsigned long event)
 {
