@@ -165,6 +165,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	qp->req.live = false;
 	qp->req.flushing = false;
 	qp->req.drain = false;
+	qp->req.payload = SPRAY_RING_ALIGN;	/* what is only flushed needs some value */
 	if (qp->ud)
 		spray_forget_ud_sq(qp);
 	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1), NULL, NULL,

@@ -149,6 +149,7 @@ struct spray_req {
 	bool flushing;		/* ERR: whatever is posted comes out flushed */
 	bool drain;		/* SQD: start nothing new */
 	bool drained_told;
+	u32 payload;		/* bytes per packet of new messages */
 	struct tp_req core;
 	struct spray_wq sq;
 	struct tp_op *ops;

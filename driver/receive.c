@@ -20,6 +20,7 @@
 
 #include "compat.h"
 #include "copy.h"
+#include "hello.h"
 #include "icrc.h"
 #include "receive.h"
 
@@ -284,7 +285,8 @@ static enum spray_run spray_run_read(struct spray_qp *qp, const struct tp_pkt *p
 			return spray_fail(qp, TP_NAK_REM_ACCESS);
 		spray_mr_put(mr);
 	}
-	if (!tp_resp_read(&qp->resp.core, p, qp->payload, now, &op))
+	if (!tp_resp_read(&qp->resp.core, p, spray_hello_payload(qp->peer, qp->payload), now,
+			  &op))
 		return spray_fail(qp, TP_NAK_INV_REQ);
 	return SPRAY_RAN;
 }
@@ -302,7 +304,8 @@ static enum spray_run spray_run_atomic(struct spray_qp *qp, const struct tp_pkt 
 		mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, 8);
 	if (!mr)
 		return spray_fail(qp, TP_NAK_REM_ACCESS);
-	if (!tp_resp_read(&qp->resp.core, p, qp->payload, now, &op)) {
+	if (!tp_resp_read(&qp->resp.core, p, spray_hello_payload(qp->peer, qp->payload), now,
+			  &op)) {
 		spray_mr_put(mr);
 		return spray_fail(qp, TP_NAK_INV_REQ);
 	}
@@ -847,6 +850,10 @@ static void spray_rx_packet(struct spray_rx *rx, const u8 *pkt, u32 len)
 	qpn = tp_wire_dqpn(pkt);
 	if (qpn == TP_GSI_QPN) {
 		spray_rx_gsi(rx, pkt, len);
+		return;
+	}
+	if (qpn == TP_ENDPOINT_QPN) {
+		spray_hello_receive(rx, pkt, len);
 		return;
 	}
 	i = spray_rx_touch(rx, qpn);

@@ -47,4 +47,8 @@ void spray_rx_exit(void);
 /* Device that a packet without a connection is for: by the interface it came in, else by address. */
 struct spray_dev *spray_rx_dev(struct spray_rx *rx);
 
+/* ud.c: RoCEv2 ICRC of packets without a connection; @len without it */
+__le32 spray_peer_icrc(const struct spray_peer *peer, u32 entropy, const u8 *pkt, u32 len);
+bool spray_peer_icrc_ok(struct spray_rx *rx, const u8 *pkt, u32 len);
+
 #endif

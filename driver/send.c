@@ -11,6 +11,7 @@
  */
 #include "compat.h"
 #include "copy.h"
+#include "hello.h"
 #include "icrc.h"
 #include "qp.h"
 
@@ -264,7 +265,7 @@ static void spray_take_sqe(struct spray_qp *qp, u64 now)
 	op->solicited = sqe->flags & SPRAY_SQE_SOLICITED;
 	op->has_imm = sqe->op == SPRAY_OP_SEND_IMM || sqe->op == SPRAY_OP_WRITE_IMM;
 	op->imm = sqe->imm;
-	op->payload = qp->payload;
+	op->payload = qp->req.payload;
 	op->length = (u32)length;
 	op->rkey = sqe->rkey;
 	op->raddr = sqe->raddr;
@@ -328,6 +329,10 @@ void __spray_req_pump(struct spray_qp *qp)
 	if (!r->live && !r->flushing)
 		return;
 	avail = spray_sq_pull(qp);
+	if (r->live) {
+		spray_hello_poll(qp->peer, now);
+		r->payload = spray_hello_payload(qp->peer, qp->payload);
+	}
 	if (!r->drain || r->flushing)
 		while (r->core.tx.tail != avail)
 			spray_take_sqe(qp, now);

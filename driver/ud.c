@@ -57,7 +57,7 @@ static enum ib_wc_status spray_ud_gather(struct spray_qp *qp, struct spray_sqe *
 	return IB_WC_SUCCESS;
 }
 
-static __le32 spray_ud_icrc(const struct spray_peer *peer, u32 entropy, const u8 *pkt, u32 len)
+__le32 spray_peer_icrc(const struct spray_peer *peer, u32 entropy, const u8 *pkt, u32 len)
 {
 	if (peer->v6)
 		return spray_icrc_ud6(&peer->saddr6, &peer->daddr6, (u16)entropy, pkt, len);
@@ -110,7 +110,7 @@ static enum ib_wc_status spray_ud_emit(struct spray_qp *qp, struct spray_sqe *sq
 	for (n += len; n & 3; n++)
 		p[n] = 0;
 	entropy = peer->paths.p[tp_path_pick(&peer->paths, &qp->ack_rng, TP_NO_PATH, now_us)].entropy;
-	icrc = spray_ud_icrc(peer, entropy, p, n);
+	icrc = spray_peer_icrc(peer, entropy, p, n);
 	memcpy(p + n, &icrc, sizeof(icrc));
 	spray_txb_commit(&b, n + sizeof(icrc));
 	spray_txb_xmit(&b, peer, entropy);
@@ -187,7 +187,7 @@ void spray_forget_ud_sq(struct spray_qp *qp)
 /* --- receive --- */
 
 /* Merged datagrams lost their IDs: they count up from the first one's, or are all alike. */
-static bool spray_ud_icrc_ok(struct spray_rx *rx, const u8 *pkt, u32 len)
+bool spray_peer_icrc_ok(struct spray_rx *rx, const u8 *pkt, u32 len)
 {
 	const struct iphdr *iph;
 	__le32 got, want;
@@ -272,7 +272,7 @@ void spray_ud_receive(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u
 		spray_count(qp->dev, drop_malformed);
 		return;
 	}
-	if (!spray_ud_icrc_ok(rx, pkt, body)) {
+	if (!spray_peer_icrc_ok(rx, pkt, body)) {
 		spray_count(qp->dev, drop_icrc);
 		return;
 	}

@@ -178,6 +178,8 @@ void spray_net_leave(struct spray_net *sn, struct spray_dev *dev)
 		swap(s6, sn->sock6);
 		spray_sock_close(s4);
 		spray_sock_close(s6);
+	} else {
+		synchronize_net();	/* receivers that found the device have left it */
 	}
 	mutex_unlock(&spray_net_mutex);
 }
@@ -338,6 +340,28 @@ void spray_peer_put(struct spray_peer *p)
 	spin_unlock_irqrestore(&p->dev->peers_lock, flags);
 	dst_cache_destroy(&p->dst);
 	kfree(p);
+}
+
+struct spray_peer *spray_peer_of_packet(struct spray_dev *dev, struct sk_buff *skb, bool v6)
+{
+	u32 hash = v6 ? ipv6_addr_hash(&ipv6_hdr(skb)->saddr) : (__force u32)ip_hdr(skb)->saddr;
+	struct spray_peer *p, *found = NULL;
+
+	spin_lock(&dev->peers_lock);
+	hash_for_each_possible(dev->peers, p, node, hash) {
+		if (p->v6 != v6)
+			continue;
+		if (v6 ? !ipv6_addr_equal(&p->daddr6, &ipv6_hdr(skb)->saddr) ||
+			 !ipv6_addr_equal(&p->saddr6, &ipv6_hdr(skb)->daddr) :
+			 p->daddr4 != ip_hdr(skb)->saddr || p->saddr4 != ip_hdr(skb)->daddr)
+			continue;
+		if (refcount_inc_not_zero(&p->ref)) {
+			found = p;
+			break;
+		}
+	}
+	spin_unlock(&dev->peers_lock);
+	return found;
 }
 
 static struct dst_entry *spray_route4(struct spray_peer *p)

@@ -40,6 +40,10 @@ void spray_udp_exit(void);
  * struct spray_peer - a destination, shared by QPs and address handles
  * @paths: what is known of the paths there
  * @dst: routes, per CPU; always with oif = the GID's net_device
+ * @hello: enum spray_hello_state
+ * @hello_tries: questions asked
+ * @hello_next: when the next is due, ns
+ * @max_payload: bytes that the peer can take in a packet, 0 = it has not said
  */
 struct spray_peer {
 	struct hlist_node node;
@@ -52,12 +56,20 @@ struct spray_peer {
 	__be32 saddr4, daddr4;
 	struct in6_addr saddr6, daddr6;
 	struct dst_cache dst;
+	u8 hello;
+	u32 hello_tries;
+	u32 max_payload;
+	u64 hello_next;
 	struct tp_paths paths;
 };
+
+enum spray_hello_state { SPRAY_HELLO_ASKING, SPRAY_HELLO_KNOWN, SPRAY_HELLO_SILENT };
 
 /* Find or make the destination of @attr (RoCE GRH). May be called in atomic context with GFP_ATOMIC. */
 struct spray_peer *spray_peer_get(struct spray_dev *dev, const struct rdma_ah_attr *attr, gfp_t gfp);
 void spray_peer_put(struct spray_peer *peer);
+/* The destination that a packet's sender is to this device, referenced, or NULL. BH off. */
+struct spray_peer *spray_peer_of_packet(struct spray_dev *dev, struct sk_buff *skb, bool v6);
 
 /* Payload bytes that fit a packet to @peer now: route MTU, less all headers, multiple of 8. BH off. */
 u32 spray_peer_payload(struct spray_peer *peer);
