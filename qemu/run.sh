@@ -41,6 +41,7 @@ name=${1:-shell}; name=$(basename "$name" .sh)
 out=${out:-$SPRAY_CACHE/results/$(date +%m%d-%H%M%S)-$suite-$name-$$}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+mkdir -p "$SPRAY_CACHE/results"
 ln -sfn "$out" "$SPRAY_CACHE/results/last"
 # a copy: the next build must not pull files from under this guest
 rm -rf "$out/.stage"
