@@ -749,6 +749,7 @@ TEST(lost__probe_when_nothing_else_is_sent)
 	now += 500 * US;
 	sack(0, 0, 4, 8);
 	now = t.rack_at_ns;
+	t.probe_at_ns = ~0ULL;			/* rule 3 has no part in this */
 	tp_tx_timeout(&t, now);
 	assert_true(tp_tx_probe(&t, now, &p, &ev));
 	assert_int_equal(p.kind, TP_PROBE);
@@ -811,6 +812,31 @@ TEST(lost__a_resend_overtakes_everything)
 	assert_true(t.rack_at_ns);		/* 4 ... 7 are overdue now */
 	ack(8, 8);
 	assert_true(t.rack_at_ns == 0);
+}
+
+/* Stamps wrap after 71 minutes; what was received before a long silence is not "later". */
+TEST(lost__silence_longer_than_half_the_clock)
+{
+	u32 i;
+
+	for (i = 0; i < 20; i++) {
+		start(64);
+		t.rng = i + 1;
+		post(TP_WRITE, 4 * PAY);
+		burst(1);
+		now += MS;
+		ack(1, 1);
+		now += (1ULL << 31) * US + 5000 * MS;
+		t.nagain = 0;
+		burst(1);
+		now += 10 * US;
+		burst(1);
+		if (rec(1)->ev == rec(2)->ev)
+			continue;
+		now += 100 * US;
+		assert_true(sack(1, 1, 2, 3));
+		assert_int_equal(t.lost, 0);
+	}
 }
 
 TEST(lost__the_slowest_rtt_is_forgotten)
@@ -1195,6 +1221,53 @@ TEST(needless__widens_the_wait)
 	assert_int_equal(t.reo, reo + 1);	/* one step per round trip */
 }
 
+/* Overtaken on its path, in a fabric that reorders: lost after RTT + 125 us << reo, no sooner. */
+TEST(needless__how_long_the_wait_is)
+{
+	u32 reo;
+
+	for (reo = 1; reo <= 3; reo++) {
+		start(1);
+		t.reo = (u8)reo;
+		post(TP_WRITE, 9 * PAY);
+		burst(2);			/* 0 is overtaken by 1 */
+		now += 400 * US;
+		sack(0, 0, 1, 2);
+		assert_int_equal(paths.p[0].rtt_us, 400);
+		assert_int_equal(t.lost, 0);
+		assert_int_equal(t.rack_at_ns / US, rec(0)->stamp + 400 + (125 << reo));
+		now = t.rack_at_ns - US;
+		burst(1);
+		now += 400 * US;
+		sack(0, 0, 1, 3);
+		assert_int_equal(t.lost, 0);
+		now = (rec(0)->stamp + 400 + (125 << reo)) * US;
+		burst(1);
+		now += 400 * US;
+		sack(0, 0, 1, 4);
+		assert_int_equal(t.lost, 1);
+		assert_int_equal(t.c_lost_rack, 1);
+	}
+}
+
+/* Which copy arrived is unknown, so nothing follows for the path of the second. */
+TEST(needless__is_no_evidence)
+{
+	two_paths(4);
+	now += 500 * US;
+	sack(0, 0, 1, 2);
+	t.nagain = 1;
+	t.again[0] = rec(4)->ev;
+	burst(1);
+	assert_true(last.rtx);
+	assert_int_equal(last.ev, rec(4)->ev);
+	now += 100 * US;
+	ack(4, 4);
+	assert_int_equal(t.c_needless, 1);
+	assert_int_equal(rec(4)->flags & TP_SENT_OVERTAKEN, 0);
+	assert_int_equal(t.lost, 0);
+}
+
 TEST(needless__is_forgotten)
 {
 	u32 i;
@@ -1553,6 +1626,7 @@ int main(void)
 		RUN(lost__no_probe_if_something_was_sent_since),
 		RUN(lost__watch_goes_on_whatever_arrives),
 		RUN(lost__a_resend_overtakes_everything),
+		RUN(lost__silence_longer_than_half_the_clock),
 		RUN(lost__the_slowest_rtt_is_forgotten),
 		RUN(timeout__tail_probe_backs_off),
 		RUN(timeout__answers_to_probes_keep_a_blocked_queue_alive),
@@ -1570,6 +1644,8 @@ int main(void)
 		RUN(rtx__across_messages),
 		RUN(rtx__gives_no_rtt_sample),
 		RUN(needless__widens_the_wait),
+		RUN(needless__how_long_the_wait_is),
+		RUN(needless__is_no_evidence),
 		RUN(needless__is_forgotten),
 		RUN(needless__duplicates_count_after_a_resend_only),
 		RUN(dropped__is_sent_again_after_a_moment),
