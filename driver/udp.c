@@ -15,6 +15,7 @@
 #include <linux/udp.h>
 #include <net/addrconf.h>
 #include <net/ip.h>
+#include <net/ip6_checksum.h>
 #include <net/ip6_route.h>
 #include <net/netns/generic.h>
 #include <net/route.h>
