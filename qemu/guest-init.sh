@@ -33,6 +33,8 @@ poweroff_now() {
 }
 
 . /out/environment
+# shellcheck source=/dev/null
+[ ! -e /spray/init-hook.sh ] || . /spray/init-hook.sh
 : >/out/started
 if [ "$SPRAY_SHELL" = 1 ]; then
 	# a pid 1 shell has no job control: setsid gives it the console
@@ -43,4 +45,5 @@ if [ "$SPRAY_SHELL" = 1 ]; then
 fi
 cd /out && bash /out/command >/out/tap 2>/out/stderr </dev/null
 echo $? >/out/rc
+[ ! -e /spray/init-hook.sh ] || spray_after
 poweroff_now

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=sh
+# guest-init.sh sources this before a test when the guest is a User-Mode Linux.
+
+# perftest wants to know a clock rate, which this machine doesn't tell
+sed '/^bogomips/i cpu MHz\t\t: 2000.000' /proc/cpuinfo >/run/cpuinfo
+mount --bind /run/cpuinfo /proc/cpuinfo
+# what allocated before us is not our leak
+[ ! -w /sys/kernel/debug/kmemleak ] || echo clear >/sys/kernel/debug/kmemleak
+
+# after the test: memory that nobody points to any more, found in the module's code or on its behalf
+spray_after() {
+	[ -w /sys/kernel/debug/kmemleak ] || return 0
+	# a leak counts when a second scan agrees; young objects are not looked at
+	sleep 6
+	echo scan >/sys/kernel/debug/kmemleak
+	sleep 1
+	echo scan >/sys/kernel/debug/kmemleak
+	cat /sys/kernel/debug/kmemleak >/out/kmemleak
+	n=$(grep -c '^unreferenced object' /out/kmemleak)
+	[ "$n" = 0 ] || echo "kmemleak: $n unreferenced objects" >/dev/kmsg
+}

@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# run.sh [options] TEST [args...]: what qemu/run.sh is, with a User-Mode Linux for the guest.
+#
+#   TEST        name of tests/guest/TEST.sh, or a command (anything with a slash)
+#   -k FLAVOUR  debug (KASAN, lockdep, kmemleak and more) or plain; default debug
+#   -c CPUS     default 2                 -m MEM   memory in MiB, default 2048
+#   -t SECONDS  limit for the whole guest, default 900
+#   -I          an interactive shell in place of a test (no limit)
+#   -e VAR=VAL  environment of the test (SPRAY_* of the caller goes in anyway)
+#   -n          boot what was built last, build nothing
+#   -a ARG      append to the kernel command line
+#   -o DIR      results directory, default one in the cache
+#
+# The root is that of qemu/image.sh for $SPRAY_UML_ROOT, seen through hostfs; writes go to memory.
+# Results: tap, rc, stderr, dmesg, console, kmemleak and whatever the test writes to /out.
+# Exit: 0 passed, 1 test failed or kernel log not clean, 2 harness trouble, 124 time is up.
+. "$(dirname "$0")/common.sh"
+set -o pipefail
+
+flavour=debug cpus=2 mem=2048 limit=900 shell='' nobuild='' append='' out='' envs=()
+while getopts "k:c:m:t:Ie:na:o:" o; do
+	case $o in
+	k) flavour=$OPTARG ;; c) cpus=$OPTARG ;; m) mem=$OPTARG ;; t) limit=$OPTARG ;;
+	I) shell=1 limit=0 ;; e) envs+=("$OPTARG") ;;
+	n) nobuild=1 ;; a) append=$OPTARG ;; o) out=$OPTARG ;;
+	*) die "see the head of $0" ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || [ -n "$shell" ] || die "usage: run.sh [options] TEST [args...] (see the head of $0)"
+need_root
+
+image=$("$QEMU_DIR/image.sh" "$SPRAY_UML_ROOT")
+kernel=$("$UML_DIR/kernel.sh" "$flavour")
+stage=$SPRAY_CACHE/uml-build-$flavour-$(echo "$TOP" | sha256sum | cut -c1-8)/stage
+if [ -z "$nobuild" ]; then stage=$("$UML_DIR/build.sh" "$flavour"); fi
+[ -d "$stage" ] || die "nothing built yet for $flavour"
+
+name=${1:-shell}; name=$(basename "$name" .sh)
+out=${out:-$SPRAY_CACHE/results/$(date +%m%d-%H%M%S)-uml-$flavour-$name-$$}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+ln -sfn "$out" "$SPRAY_CACHE/results/last"
+rm -rf "$out"/{started,tap,rc,stderr,dmesg,console,kmemleak,.stage}
+flock "$(dirname "$stage")/lock" cp -a "$stage" "$out/.stage"
+mkdir -p "$out/.mnt"
+trap 'rm -rf "$out/.stage"; rmdir "$out/.mnt" 2>/dev/null || :; [ -z "${pid:-}" ] || kill "$pid" 2>/dev/null || :' EXIT
+trap 'exit 130' INT TERM
+
+{
+	echo "export SPRAY_SUITE=$SPRAY_UML_ROOT SPRAY_SHELL=$shell SPRAY_CPUS=$cpus SPRAY_ICOUNT= SPRAY_UML=$flavour"
+	for v in ${!SPRAY_*}; do
+		case $v in SPRAY_CACHE|SPRAY_SUITE|SPRAY_SHELL|SPRAY_CPUS|SPRAY_ICOUNT|SPRAY_UML*) continue ;; esac
+		printf 'export %s=%q\n' "$v" "${!v}"
+	done
+	for v in "${envs[@]}"; do printf 'export %q\n' "$v"; done
+} >"$out/environment"
+{
+	case ${1:-} in
+	*/*) ;;
+	*) set -- "/spray/tests/guest/${1:-none}.sh" "${@:2}"; printf 'exec bash ' ;;
+	esac
+	printf '%q ' "$@"
+} >"$out/command"
+
+# The root is put together in a mount namespace of its own and goes with it.
+guest() {
+	exec timeout --foreground -s INT -k 10 "$limit" unshare -m bash -eu -c '
+		out=$1 image=$2 linux=$3; shift 3
+		mount -t tmpfs none "$out/.mnt"
+		mkdir "$out"/.mnt/{upper,work,root}
+		r=$out/.mnt/root
+		mount -t overlay none -o "lowerdir=$image/root,upperdir=$out/.mnt/upper,workdir=$out/.mnt/work" "$r"
+		mkdir -p "$r/usr/lib/modules"
+		cp -a "$out/.stage/modules/." "$r/usr/lib/modules/"
+		mount --bind "$out/.stage" "$r/spray"
+		mount --bind "$out" "$r/out"
+		exec "$linux" "rootflags=$r" "$@"' uml \
+		"$out" "$image" "$kernel/linux" \
+		root=hostfs rootfstype=hostfs rw init=/spray/guest-init.sh "mem=${mem}M" \
+		seccomp=on "ncpus=$cpus" "con0=fd:0,fd:1" con=null console=tty0 "loglevel=${SPRAY_LOGLEVEL:-7}" panic=-1 $append
+}
+
+start=$SECONDS rc=0
+if [ -n "$shell" ]; then (guest) || rc=$?; exit $rc; fi
+(guest) >"$out/console" 2>&1 </dev/null &
+pid=$!
+wait "$pid" || rc=$?
+pid=
+took=$((SECONDS - start))
+[ -e "$out/started" ] || { tail -n 20 "$out/console"; die "no boot: $out"; }
+
+cat "$out/tap" 2>/dev/null || :
+fail=
+[ $rc != 124 ] || fail="time is up ($limit s)"
+trc=$(cat "$out/rc" 2>/dev/null || echo none)
+[ -n "$fail" ] || [ "$trc" = 0 ] || fail="test exit $trc"
+log=$out/dmesg
+[ -s "$log" ] || { log=$out/console; [ -n "$fail" ] || fail="guest died"; }
+bad=$("$QEMU_DIR/klog.sh" "$log" "$out/console") || fail="${fail:+$fail; }kernel log not clean"
+if [ -n "$fail" ]; then
+	echo "# FAILED: $name on uml/$flavour: $fail (${took} s, $out)"
+	[ -z "$bad" ] || echo "$bad" | sed 's/^/# /'
+	tail -n 5 "$out/stderr" 2>/dev/null | sed 's/^/# stderr: /' || :
+	case $fail in time*) exit 124 ;; esac
+	exit 1
+fi
+echo "# passed: $name on uml/$flavour (${took} s, $out)"
