@@ -23,12 +23,16 @@ enum {				/* us, unless said */
 	TP_RTO_MIN	= 30000,
 	TP_RTO_INIT	= 100000,
 	TP_WAIT_MAX	= 500000,	/* with back-off */
+	TP_STAMP_AHEAD	= 10000,
 	TP_LOCAL_RETRY	= 1000,		/* after a refusal of the local stack */
 	TP_PATH_PROBE	= TP_PROBE_ID + 1, /* bit in the id of probes that test a path */
 };
 
+/* Bursts at one moment run ahead of the clock by 1 us each; further ahead it was a wrap ago. */
 static u32 tp_tx_stamp(struct tp_tx *t, u32 now_us)
 {
+	if (t->una == t->nxt && tp_diff(t->last_stamp, now_us) > TP_STAMP_AHEAD)
+		t->last_stamp = now_us - 1;
 	t->last_stamp = tp_before(t->last_stamp, now_us) ? now_us : t->last_stamp + 1;
 	return t->last_stamp;
 }

@@ -1078,6 +1078,7 @@ TEST(response__does_not_fit)
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, len + 1, true, len), 0, &op), TP_TAKE_BAD);
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, len, true, len), 0, &op), TP_TAKE_BAD);
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, len - 4, true, len), 5, &op), TP_TAKE_BAD);
+	assert_int_equal(take(response(0, TP_READ_DATA, 0, len - 4, false, len), 5, &op), TP_TAKE_BAD);
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, len - 5, false, len), 5, &op), TP_TAKE_BAD);
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, PAY, true, len), PAY, &op), TP_TAKE_BAD);
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, false, len), 0, &op), TP_TAKE_BAD);
@@ -1118,6 +1119,21 @@ TEST(response__of_a_read_that_is_not_sent)
 	assert_true(tp_tx_next(&q.tx, now, &b, &o));
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, true, 10), 10, &op), TP_TAKE_TURN);
 	assert_int_equal(take(response(1, TP_READ_DATA, 1, 0, true, 10), 10, &op), TP_TAKE_BAD);
+}
+
+/* One that shares the slot of an open one, one that is complete. */
+TEST(response__of_another_time)
+{
+	u32 op;
+
+	start();
+	post(TP_READ, 10);
+	send_all();
+	assert_int_equal(take(response(0, TP_READ_DATA, TP_RD_MAX, 0, true, 10), 10, &op), TP_TAKE_BAD);
+	assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, true, 10), 10, &op), TP_TAKE_TURN);
+	tp_req_rd_done(&q, 0);
+	tp_req_response_executed(&q);
+	assert_int_equal(take(response(1, TP_READ_DATA, 0, 0, true, 10), 10, &op), TP_TAKE_BAD);
 }
 
 /* Ordinals are 16 bits on the wire. */
@@ -1219,6 +1235,7 @@ int main(void)
 		RUN(response__fits),
 		RUN(response__does_not_fit),
 		RUN(response__of_a_read_that_is_not_sent),
+		RUN(response__of_another_time),
 		RUN(response__number_wraps),
 		RUN(response__answer),
 	};

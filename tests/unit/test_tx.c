@@ -829,6 +829,7 @@ TEST(lost__silence_longer_than_half_the_clock)
 		now += (1ULL << 31) * US + 5000 * MS;
 		t.nagain = 0;
 		burst(1);
+		assert_int_equal(last.stamp, (u32)(now / US));
 		now += 10 * US;
 		burst(1);
 		if (rec(1)->ev == rec(2)->ev)
