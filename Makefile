@@ -4,6 +4,7 @@
 #   make provider    the rdma-core provider, for the installed rdma-core (needs its source package: RDMA_CORE=)
 #   make install     module, provider, driver file, udev rule; DESTDIR= and KVER= fill another root
 #   make check       unit tests, then every guest test in every suite (root; installs what it needs)
+#   make check-debug guest tests in a User-Mode Linux with KASAN, lockdep and more; check-fast: without
 #   make demo        the product's main job in a guest, with a report
 #
 # Objects of the module land beside the sources, as kbuild does it; guests are built from a copy.
@@ -47,6 +48,12 @@ check:
 check-smoke:
 	qemu/check.sh smoke
 
+check-debug:
+	tests/uml/check.sh debug
+
+check-fast:
+	tests/uml/check.sh plain
+
 demo:
 	qemu/demo.sh
 
@@ -57,4 +64,4 @@ clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
 	for d in userspace-provider tests/contract tests/guest tests/unit; do $(MAKE) -C $$d clean; done
 
-.PHONY: all module provider contract install install-module install-provider uninstall unit check check-smoke demo lint clean
+.PHONY: all module provider contract install install-module install-provider uninstall unit check check-smoke check-debug check-fast demo lint clean
