@@ -118,9 +118,10 @@ static const enum ibv_wr_opcode data_ops[] = {
 static void sizes_of(enum ibv_wr_opcode op)
 {
 	static const size_t fixed[] = {
-		0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 256,
-		257, 511, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 8191, 8193,
-		16384, 65535, 65536, 65537,
+		0,    1,    2,	  3,	4,     5,     7,     8,	    9,	  13,	15,
+		16,   17,   31,	  32,	33,    63,    64,    65,    127,  129,	255,
+		256,  257,  511,  513,	1023,  1024,  1025,  2047,  2048, 2049, 4095,
+		4096, 4097, 8191, 8193, 16384, 65535, 65536, 65537,
 	};
 	size_t mtu = mtu_bytes(ct_dev[0].mtu), n, m;
 	struct conn_opt o = conn_defaults();
@@ -324,8 +325,8 @@ CASE(atomic_values, "CMP_AND_SWP and FETCH_AND_ADD: values, results, neighbours"
 		poison(b->p, b->len);
 		memcpy(b->p + at, &old, 8);
 		s = buf_sge(a, res, 8);
-		wr = wr_make(cas ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD, i, &s, 1,
-			     IBV_SEND_SIGNALED);
+		wr = wr_make(cas ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD, i, &s,
+			     1, IBV_SEND_SIGNALED);
 		if (cas)
 			wr_cas(&wr, b, at, hit ? old : arg, swap);
 		else
@@ -644,7 +645,8 @@ CASE(event_solicited, "notification of solicited completions only")
 	b = buf_new(&ct_dev[1], len, ACC_ALL);
 	for (round = 0; round < ROUNDS(12, 3); round++) {
 		for (i = 0; i < ARRAY_SIZE(t); i++) {
-			struct ibv_sge s = buf_sge(a, 0, round & 1 ? len : 8), r = buf_sge(b, 0, len);
+			struct ibv_sge s = buf_sge(a, 0, round & 1 ? len : 8),
+				       r = buf_sge(b, 0, len);
 			struct ibv_send_wr wr = wr_make(t[i].op, i, &s, 1,
 							IBV_SEND_SIGNALED | t[i].flags);
 
@@ -703,7 +705,8 @@ CASE(event_solicited_upgrade, "arming for any after arming for solicited ones co
 	cq_expect(c->scq[0], c->qp[0], 2, IBV_WC_SUCCESS);
 }
 
-CASE(event_no_lost_wakeup, "arm, poll once more, sleep: the pattern of every server, at random times")
+CASE(event_no_lost_wakeup,
+     "arm, poll once more, sleep: the pattern of every server, at random times")
 {
 	struct conn_opt o = conn_defaults();
 	struct ibv_comp_channel *ch[2] = { ct_channel(&ct_dev[0]), ct_channel(&ct_dev[1]) };

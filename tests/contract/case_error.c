@@ -39,8 +39,8 @@ static void rnr_finite(int rnr_retry, int receives, bool imm)
 	}
 	bad = id - 1;
 	for (i = 0; i < 5; i++) {
-		struct ibv_send_wr wr = wr_make(i & 1 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, id++, &s, 1,
-						i & 2 ? IBV_SEND_SIGNALED : 0);
+		struct ibv_send_wr wr = wr_make(i & 1 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, id++, &s,
+						1, i & 2 ? IBV_SEND_SIGNALED : 0);
 
 		if (!(i & 1))
 			wr_remote(&wr, b, 0);
@@ -322,10 +322,12 @@ static void place_check(struct place *p, int i)
 
 	switch (p->op[i]) {
 	case IBV_WR_RDMA_WRITE:
-		pat_check(p->remote->p + i * SLOT, p->len[i], p->pat[i], 0, "WRITE before the bad WR");
+		pat_check(p->remote->p + i * SLOT, p->len[i], p->pat[i], 0,
+			  "WRITE before the bad WR");
 		break;
 	case IBV_WR_RDMA_READ:
-		pat_check(p->local->p + i * SLOT, p->len[i], p->pat[i], 0, "READ before the bad WR");
+		pat_check(p->local->p + i * SLOT, p->len[i], p->pat[i], 0,
+			  "READ before the bad WR");
 		break;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		memcpy(&got, p->local->p + i * SLOT, 8);
@@ -457,7 +459,8 @@ static void bad_once(const struct bad *bad)
 		if (i == bad_recv && bad->what == RECV_LKEY)
 			r.lkey = 0xdead0000 + rnd(65536);
 		if (i == bad_recv && (bad->what == RECV_DEREG || bad->what == RECV_PERM)) {
-			struct buf *x = buf_new(&ct_dev[1], SLOT, bad->what == RECV_PERM ? 0 : ACC_ALL);
+			struct buf *x =
+				buf_new(&ct_dev[1], SLOT, bad->what == RECV_PERM ? 0 : ACC_ALL);
 
 			r = buf_sge(x, 0, SLOT);
 			if (bad->what == RECV_DEREG)
@@ -521,7 +524,8 @@ static void bad_once(const struct bad *bad)
 			poison_check(p.remote->p + i * SLOT + p.len[i] - 1, SLOT - p.len[i] + 1,
 				     "tail of a flushed WRITE");
 		if (p.op[i] == IBV_WR_RDMA_READ || p.op[i] == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			poison_check(p.local->p + i * SLOT, SLOT, "memory of a flushed READ or atomic");
+			poison_check(p.local->p + i * SLOT, SLOT,
+				     "memory of a flushed READ or atomic");
 	}
 	memcpy(&now, p.word->p, 8);
 	CHECK_EQ(now, p.fadds, "atomics executed");
@@ -800,7 +804,8 @@ CASE(error_receive_stream, "receives too small or with a bad key, in the middle 
 	bad_all(t, ARRAY_SIZE(t));
 }
 
-CASE(error_no_read_slots, "a READ to a responder with max_dest_rd_atomic 0, and by one with max_rd_atomic 0")
+CASE(error_no_read_slots,
+     "a READ to a responder with max_dest_rd_atomic 0, and by one with max_rd_atomic 0")
 {
 	struct conn_opt o = conn_defaults();
 	struct buf *a = buf_new(&ct_dev[0], 64, ACC_ALL), *b = buf_new(&ct_dev[1], 64, ACC_ALL);
@@ -909,7 +914,8 @@ CASE(flush_in_flight, "modify to ERR of the requester while all its opcodes are 
 	struct conn_opt o = conn_defaults();
 	struct conn *c = conn_new(&o);
 	size_t len = 32 * KIB;
-	struct buf *a = buf_new(&ct_dev[0], 32 * len, ACC_ALL), *b = buf_new(&ct_dev[1], len, ACC_ALL);
+	struct buf *a = buf_new(&ct_dev[0], 32 * len, ACC_ALL),
+		   *b = buf_new(&ct_dev[1], len, ACC_ALL);
 	int round, i;
 
 	for (round = 0; round < ROUNDS(20, 6); round++) {
@@ -933,8 +939,8 @@ CASE(flush_in_flight, "modify to ERR of the requester while all its opcodes are 
 		poison(a->p, a->len);
 		good = prefix(c, 32, &first);
 		ct_doing("round %d: %d of 32 were complete", round, good);
-		CHECK(good == 32 || first == IBV_WC_WR_FLUSH_ERR, "first one that is not good: \"%s\"",
-		      ibv_wc_status_str(first));
+		CHECK(good == 32 || first == IBV_WC_WR_FLUSH_ERR,
+		      "first one that is not good: \"%s\"", ibv_wc_status_str(first));
 		ct_sleep_ms(50);
 		poison_check(a->p, a->len, "local memory after the QP went to ERR");
 		conn_restart(c);
@@ -967,8 +973,8 @@ static void responder_dies(enum death how)
 		for (i = 0; i < 48; i++) {
 			struct ibv_sge s = buf_sge(a, 0, len), r = buf_sge(b, i * len, len);
 			bool send = how != DEREG_MR && rnd(3) == 0;
-			struct ibv_send_wr wr = wr_make(send ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, i, &s,
-							1, IBV_SEND_SIGNALED);
+			struct ibv_send_wr wr = wr_make(send ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, i,
+							&s, 1, IBV_SEND_SIGNALED);
 
 			if (send) {
 				post_recv(c->qp[1], i, &r, 1);
@@ -1000,7 +1006,8 @@ static void responder_dies(enum death how)
 			 ibv_wc_status_str(first));
 		if (good < 48) {
 			cut++;
-			CHECK_EQ(first, how == DEREG_MR ? IBV_WC_REM_ACCESS_ERR : IBV_WC_RETRY_EXC_ERR,
+			CHECK_EQ(first,
+				 how == DEREG_MR ? IBV_WC_REM_ACCESS_ERR : IBV_WC_RETRY_EXC_ERR,
 				 "status of the WR at the end");
 		}
 		ct_sleep_ms(30);
@@ -1016,7 +1023,8 @@ static void responder_dies(enum death how)
 
 			for (i = 0; i < sends; i++) {
 				cq_wait(c->rcq[1], &wc);
-				CHECK(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR,
+				CHECK(wc.status == IBV_WC_SUCCESS ||
+					      wc.status == IBV_WC_WR_FLUSH_ERR,
 				      "receive: \"%s\"", ibv_wc_status_str(wc.status));
 				CHECK(!flushed || wc.status != IBV_WC_SUCCESS,
 				      "a good receive behind a flushed one");
@@ -1121,7 +1129,8 @@ static void cqes_removed(bool destroy)
 			struct conn *c = i ? gone : stays;
 			uint32_t one = 1;
 			struct ibv_sge s = { .addr = (uintptr_t)&one, .length = 4 };
-			struct ibv_send_wr wr = wr_make(IBV_WR_RDMA_WRITE, 400, &s, 1, IBV_SEND_INLINE);
+			struct ibv_send_wr wr =
+				wr_make(IBV_WR_RDMA_WRITE, 400, &s, 1, IBV_SEND_INLINE);
 			struct ct_wait w;
 
 			memset(b->p, 0, 8);
@@ -1167,15 +1176,17 @@ CASE(reset_restart, "RESET of both ends under traffic, again and again; the new 
 	struct conn_opt o = conn_defaults();
 	struct conn *c = conn_new(&o);
 	size_t len = 12 * KIB;
-	struct buf *a = buf_new(&ct_dev[0], 16 * len, ACC_ALL), *b = buf_new(&ct_dev[1], len, ACC_ALL);
+	struct buf *a = buf_new(&ct_dev[0], 16 * len, ACC_ALL),
+		   *b = buf_new(&ct_dev[1], len, ACC_ALL);
 	int round, i;
 
 	for (round = 0; round < ROUNDS(30, 8); round++) {
 		ct_doing("round %d", round);
 		for (i = 0; i < 48; i++) {
 			struct ibv_sge s = buf_sge(a, i % 16 * len, len);
-			struct ibv_send_wr wr = wr_make(i % 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, i,
-							&s, 1, IBV_SEND_SIGNALED);
+			struct ibv_send_wr wr =
+				wr_make(i % 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, i, &s, 1,
+					IBV_SEND_SIGNALED);
 
 			wr_remote(&wr, b, 0);
 			post_send(c->qp[0], &wr);
@@ -1261,7 +1272,8 @@ CASE(churn, "connections made and torn down under traffic, from both ends")
 static void nobody(enum ibv_wr_opcode op, int how)
 {
 	struct conn_opt o = conn_defaults();
-	struct buf *a = buf_new(&ct_dev[0], 8 * KIB, ACC_ALL), *b = buf_new(&ct_dev[1], 8 * KIB, ACC_ALL);
+	struct buf *a = buf_new(&ct_dev[0], 8 * KIB, ACC_ALL),
+		   *b = buf_new(&ct_dev[1], 8 * KIB, ACC_ALL);
 	struct ibv_sge s = buf_sge(a, 0, op >= IBV_WR_ATOMIC_CMP_AND_SWP ? 8 : a->len);
 	struct conn *c;
 	uint64_t start;

@@ -30,13 +30,15 @@ CASE(query_device, "query_device and query_port make sense")
 		CHECK(a->max_qp_wr >= 256, "max_qp_wr %d", a->max_qp_wr);
 		CHECK(a->max_sge >= 4, "max_sge %d", a->max_sge);
 		CHECK(a->max_cq >= 64, "max_cq %d", a->max_cq);
-		CHECK(a->max_cqe >= 2 * a->max_qp_wr || a->max_cqe >= 4096, "max_cqe %d", a->max_cqe);
+		CHECK(a->max_cqe >= 2 * a->max_qp_wr || a->max_cqe >= 4096, "max_cqe %d",
+		      a->max_cqe);
 		CHECK(a->max_mr >= 64, "max_mr %d", a->max_mr);
 		CHECK(a->max_mr_size >= 1ull << 31, "max_mr_size %llu",
 		      (unsigned long long)a->max_mr_size);
 		CHECK(a->max_pd >= 4, "max_pd %d", a->max_pd);
 		CHECK(a->max_qp_rd_atom >= 1, "max_qp_rd_atom %d", a->max_qp_rd_atom);
-		CHECK(a->max_qp_init_rd_atom >= 1, "max_qp_init_rd_atom %d", a->max_qp_init_rd_atom);
+		CHECK(a->max_qp_init_rd_atom >= 1, "max_qp_init_rd_atom %d",
+		      a->max_qp_init_rd_atom);
 		CHECK(a->atomic_cap != IBV_ATOMIC_NONE, "no atomics");
 		CHECK(a->max_pkeys >= 1, "max_pkeys %u", a->max_pkeys);
 		CHECK(p->state == IBV_PORT_ACTIVE, "port state %d", p->state);
@@ -397,7 +399,8 @@ CASE(shared_cq, "32 QPs on one CQ: every completion once, each QP's in its order
 			struct ibv_wc wc;
 
 			while (cq_poll(cq[end], &wc)) {
-				CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+				CHECK(wc.status == IBV_WC_SUCCESS, "%s",
+				      ibv_wc_status_str(wc.status));
 				i = wc.wr_id / 1000;
 				CHECK(i >= 0 && i < N, "wr_id %llu", (unsigned long long)wc.wr_id);
 				CHECK_EQ(wc.qp_num, c[i]->qp[end]->qp_num, "qp_num");
@@ -757,7 +760,8 @@ CASE_F(huge_send, CF_HUGE, "SEND of 2 GiB")
 	huge(IBV_WR_SEND);
 }
 
-CASE_F(huge_too_long, CF_HUGE, "max_msg_sz + 1 bytes, in one piece and in several: refused, nothing moves")
+CASE_F(huge_too_long, CF_HUGE,
+       "max_msg_sz + 1 bytes, in one piece and in several: refused, nothing moves")
 {
 	static const enum ibv_wr_opcode ops[] = {
 		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND,
@@ -775,11 +779,13 @@ CASE_F(huge_too_long, CF_HUGE, "max_msg_sz + 1 bytes, in one piece and in severa
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		for (pieces = 1; pieces <= 2; pieces++) {
 			struct ibv_sge s[2] = {
-				{ .addr = (uintptr_t)a->p, .length = pieces == 1 ? max + 1 : max / 2 + 1,
+				{ .addr = (uintptr_t)a->p,
+				  .length = pieces == 1 ? max + 1 : max / 2 + 1,
 				  .lkey = a->mr->lkey },
 				{ .addr = (uintptr_t)a->p, .length = max / 2, .lkey = a->mr->lkey },
 			};
-			struct ibv_send_wr wr = wr_make(ops[i], 1, s, pieces, IBV_SEND_SIGNALED), *bad;
+			struct ibv_send_wr wr = wr_make(ops[i], 1, s, pieces, IBV_SEND_SIGNALED),
+					   *bad;
 			int r;
 
 			ct_doing("%s of max_msg_sz + 1 in %u pieces", op_name(ops[i]), pieces);

@@ -412,7 +412,8 @@ static void flags(size_t width, bool inl, int writes)
 			      (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
 			done++;
 		}
-		CHECK(ct_wait_step(&w), "flag stuck at %llu of %d", (unsigned long long)flag, posted);
+		CHECK(ct_wait_step(&w), "flag stuck at %llu of %d", (unsigned long long)flag,
+		      posted);
 	}
 	while (done < total)
 		cq_expect(c->scq[0], c->qp[0], done++, IBV_WC_SUCCESS);
@@ -458,7 +459,8 @@ CASE(flag_after_idle, "flag idiom, one round at a time: nothing else is in fligh
 					{ .addr = (uintptr_t)&v, .length = 8 } };
 		struct ibv_send_wr wr[2] = {
 			wr_make(IBV_WR_RDMA_WRITE, i, &s[0], 1, 0),
-			wr_make(IBV_WR_RDMA_WRITE, i, &s[1], 1, IBV_SEND_SIGNALED | IBV_SEND_INLINE),
+			wr_make(IBV_WR_RDMA_WRITE, i, &s[1], 1,
+				IBV_SEND_SIGNALED | IBV_SEND_INLINE),
 		};
 		struct ct_wait w;
 
@@ -686,14 +688,16 @@ static void atomics_exact(int qps, int per_qp, int rd_atomic)
 				s[i].sent++;
 			}
 			while (cq_poll(c[i]->scq[0], &wc)) {
-				CHECK(wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+				CHECK(wc.status == IBV_WC_SUCCESS, "%s",
+				      ibv_wc_status_str(wc.status));
 				CHECK_EQ(wc.wr_id, s[i].done, "wr_id");
 				memcpy(&value, a->p + (i * 64 + s[i].done % 64) * 8, 8);
 				poison(a->p + (i * 64 + s[i].done % 64) * 8, 8);
 				CHECK(value < (uint64_t)total, "result %llu of %d",
 				      (unsigned long long)value, total);
 				CHECK(!hit[value], "result %llu twice", (unsigned long long)value);
-				CHECK(!s[i].done || value > last[i], "results of one QP: %llu after %llu",
+				CHECK(!s[i].done || value > last[i],
+				      "results of one QP: %llu after %llu",
 				      (unsigned long long)value, (unsigned long long)last[i]);
 				if (qps == 1)
 					CHECK_EQ(value, s[i].done, "result");
@@ -778,7 +782,8 @@ CASE(overlap_same, "one buffer written over and over: the last WRITE before the 
 	struct conn_opt o = conn_defaults();
 	struct conn *c = conn_new(&o);
 	size_t max = 64 * KIB;
-	struct buf *a = buf_new(&ct_dev[0], 16 * max, ACC_ALL), *b = buf_new(&ct_dev[1], max, ACC_ALL);
+	struct buf *a = buf_new(&ct_dev[0], 16 * max, ACC_ALL),
+		   *b = buf_new(&ct_dev[1], max, ACC_ALL);
 	int round, i;
 
 	for (round = 0; round < ROUNDS(60, 12); round++) {
@@ -818,7 +823,8 @@ CASE(overlap_random, "random WRITEs over each other in flight: memory as if run 
 	struct conn_opt o = conn_defaults();
 	struct conn *c = conn_new(&o);
 	size_t max = 16 * KIB;
-	struct buf *a = buf_new(&ct_dev[0], N * max, ACC_ALL), *b = buf_new(&ct_dev[1], SPACE, ACC_ALL);
+	struct buf *a = buf_new(&ct_dev[0], N * max, ACC_ALL),
+		   *b = buf_new(&ct_dev[1], SPACE, ACC_ALL);
 	uint8_t *model = ct_alloc(SPACE);
 	int round, i;
 
@@ -838,7 +844,8 @@ CASE(overlap_random, "random WRITEs over each other in flight: memory as if run 
 			at = rnd(range - len + 1);
 			pat_fill(a->p + i * max, len, pat, 0);
 			s = buf_sge(a, i * max, len);
-			wr = wr_make(IBV_WR_RDMA_WRITE, i, &s, 1, i == N - 1 ? IBV_SEND_SIGNALED : 0);
+			wr = wr_make(IBV_WR_RDMA_WRITE, i, &s, 1,
+				     i == N - 1 ? IBV_SEND_SIGNALED : 0);
 			wr_remote(&wr, b, at);
 			post_send(c->qp[0], &wr);
 			memcpy(model + at, a->p + i * max, len);
@@ -847,7 +854,8 @@ CASE(overlap_random, "random WRITEs over each other in flight: memory as if run 
 		cq_expect(c->scq[0], c->qp[0], N - 1, IBV_WC_SUCCESS);
 		for (i = 0; i < SPACE; i++)
 			if (b->p[i] != model[i])
-				ct_fail("byte %d: expected 0x%02x, saw 0x%02x", i, model[i], b->p[i]);
+				ct_fail("byte %d: expected 0x%02x, saw 0x%02x", i, model[i],
+					b->p[i]);
 	}
 	buf_guards(b);
 }
@@ -857,7 +865,8 @@ CASE(overlap_two_keys, "WRITEs over each other through two memory regions of the
 	struct conn_opt o = conn_defaults();
 	struct conn *c = conn_new(&o);
 	size_t len = 20 * KIB;
-	struct buf *a = buf_new(&ct_dev[0], 8 * len, ACC_ALL), *b = buf_new(&ct_dev[1], len, ACC_ALL);
+	struct buf *a = buf_new(&ct_dev[0], 8 * len, ACC_ALL),
+		   *b = buf_new(&ct_dev[1], len, ACC_ALL);
 	struct ibv_mr *mr = ibv_reg_mr(ct_dev[1].pd, b->p, len, ACC_ALL);
 	int round, i;
 

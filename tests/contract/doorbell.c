@@ -11,8 +11,8 @@
  *
  * and the packets take many paths. The server's CPU takes no part in it; it only sees the immediate
  * (the doorbell) as a receive completion, and at that moment checks every byte of the 64 MB. An RC
- * connection promises that all of them are there. Each round has other data, so that what an earlier
- * round left is not taken for an arrival.
+ * connection promises that all of them are there. Each round has other data, so that what an
+ *earlier round left is not taken for an arrival.
  *
  * It is an ordinary program of librdmacm and libibverbs: nothing in it knows about spraying.
  */
@@ -80,7 +80,8 @@ static size_t count_wrong(const uint64_t *data, uint32_t round)
 		if (data[i] == word(round, i))
 			continue;
 		if (!wrong++)
-			fprintf(stderr, "round %u: first wrong word is at byte %zu\n", round, i * 8);
+			fprintf(stderr, "round %u: first wrong word is at byte %zu\n", round,
+				i * 8);
 	}
 	return wrong;
 }
@@ -300,8 +301,8 @@ static int client(struct rdma_event_channel *ec, struct rdma_cm_id *id, struct s
 		wait_completion(id->recv_cq, id->recv_cq_channel);
 		if (be32toh(answer->round) != round)
 			die("answer to another round");
-		printf("round %u: %lu MB in %u WRITEs and a doorbell: %.3f s, %.1f Mbit/s, %s\n", round,
-		       DATA_LEN / MB, WRITES, took, DATA_LEN * 8 / took / 1e6,
+		printf("round %u: %lu MB in %u WRITEs and a doorbell: %.3f s, %.1f Mbit/s, %s\n",
+		       round, DATA_LEN / MB, WRITES, took, DATA_LEN * 8 / took / 1e6,
 		       answer->wrong ? "DATA WRONG" : "every byte right at the doorbell");
 		fflush(stdout);
 		bad += !!answer->wrong;
@@ -352,7 +353,8 @@ int main(int argc, char **argv)
 	ec = rdma_create_event_channel();
 	if (!ec || rdma_create_id(ec, &id, NULL, RDMA_PS_TCP))
 		die("no RDMA connection manager");
-	return is_server ? server(ec, id, ai->ai_src_addr, rounds) : client(ec, id, ai->ai_dst_addr);
+	return is_server ? server(ec, id, ai->ai_src_addr, rounds) :
+			   client(ec, id, ai->ai_dst_addr);
 
 usage:
 	fprintf(stderr,

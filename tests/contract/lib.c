@@ -694,8 +694,10 @@ struct ibv_wc cq_expect_at(const char *file, int line, struct ibv_cq *cq, struct
 				   "with %s", ct_deadline_s, (unsigned long long)id,
 				   ibv_wc_status_str(status));
 	if (wc.wr_id != id || wc.status != status)
-		ct_fail_at(file, line, "completion: expected wr_id %llu with \"%s\", saw wr_id %llu "
-			   "with \"%s\"", (unsigned long long)id, ibv_wc_status_str(status),
+		ct_fail_at(file, line,
+			   "completion: expected wr_id %llu with \"%s\", saw wr_id %llu "
+			   "with \"%s\"",
+			   (unsigned long long)id, ibv_wc_status_str(status),
 			   (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status));
 	if (qp && wc.qp_num != qp->qp_num)
 		ct_fail_at(file, line, "completion of wr_id %llu: expected qp_num 0x%x, saw 0x%x",
@@ -710,7 +712,8 @@ void cq_silent_at(const char *file, int line, struct ibv_cq *cq, unsigned int ms
 
 	do {
 		if (cq_poll_at(file, line, cq, &wc))
-			ct_fail_at(file, line, "one completion too many: wr_id %llu, %s, qp_num 0x%x",
+			ct_fail_at(file, line,
+				   "one completion too many: wr_id %llu, %s, qp_num 0x%x",
 				   (unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
 				   wc.qp_num);
 		if (ms)
