@@ -71,6 +71,12 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	}
 	if (!dev)
 		return NULL;
+	/* Before anybody can find the device: receivers count as soon as it has joined its sockets. */
+	dev->stats = alloc_percpu(struct spray_stats);
+	if (!dev->stats) {
+		ib_dealloc_device(&dev->ib);
+		return NULL;
+	}
 	INIT_LIST_HEAD(&dev->all);
 	INIT_LIST_HEAD(&dev->link);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
@@ -159,9 +165,6 @@ static int spray_dev_register(struct spray_dev *dev, const char *name)
 {
 	int err;
 
-	dev->stats = alloc_percpu(struct spray_stats);
-	if (!dev->stats)
-		return -ENOMEM;
 	err = ib_device_set_netdev(&dev->ib, dev->ndev, 1);
 	if (err)
 		return err;

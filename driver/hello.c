@@ -90,14 +90,19 @@ u32 spray_hello_payload(const struct spray_peer *peer, u32 payload)
 	return min(payload, most ? most : spray_mtu_payload(peer, SPRAY_SAFE_MTU));
 }
 
-/* What a peer says of itself. */
-static void spray_hello_take(struct spray_peer *peer, const struct tp_hello *h)
+/* What a peer says of itself; once for each destination that it is to us. */
+static void spray_hello_take(struct spray_peer *peer, const void *arg)
 {
-	if (h->version != SPRAY_HELLO_VERSION || !h->max_payload ||
-	    !!(h->flags & TP_HELLO_ICRC) != peer->dev->icrc)
-		spray_count(peer->dev, peer_mode_mismatch);
+	const struct tp_hello *h = arg;
+
 	WRITE_ONCE(peer->max_payload, max_t(u32, h->max_payload & ~7U, 256));
 	WRITE_ONCE(peer->hello, SPRAY_HELLO_KNOWN);
+}
+
+static void spray_hello_compare(struct spray_dev *dev, const struct tp_hello *h)
+{
+	if (h->version != SPRAY_HELLO_VERSION || !!(h->flags & TP_HELLO_ICRC) != dev->icrc)
+		spray_count(dev, peer_mode_mismatch);
 }
 
 void spray_hello_receive(struct spray_rx *rx, const u8 *pkt, u32 len)
@@ -113,19 +118,20 @@ void spray_hello_receive(struct spray_rx *rx, const u8 *pkt, u32 len)
 	 */
 	spin_lock(&rx->sn->devs_lock);
 	dev = spray_rx_dev(rx);
-	if (dev)
-		peer = spray_peer_of_packet(dev, rx->skb, rx->v6);
-	spin_unlock(&rx->sn->devs_lock);
-	if (!peer)
-		return;		/* nobody here talks to it yet: it will ask again */
-	if (!spray_peer_icrc_ok(rx, pkt, len - TP_ICRC_LEN))
+	if (!dev)
+		;
+	else if (!spray_peer_icrc_ok(rx, pkt, len - TP_ICRC_LEN))
 		spray_count(dev, drop_icrc);
 	else if (tp_wire_decode_hello(&h, pkt, len - TP_ICRC_LEN) < 0)
 		spray_count(dev, drop_malformed);
 	else {
-		spray_hello_take(peer, &h);
-		if (!h.reply)
-			spray_hello_send(peer, true);
+		spray_hello_compare(dev, &h);
+		peer = spray_peers_of_packet(dev, rx->skb, rx->v6, spray_hello_take, &h);
 	}
+	spin_unlock(&rx->sn->devs_lock);
+	if (!peer)
+		return;		/* nobody here talks to it yet: it will ask again */
+	if (!h.reply)
+		spray_hello_send(peer, true);
 	spray_peer_put(peer);
 }

@@ -154,7 +154,7 @@ static int spray_post_one(struct spray_qp *qp, const struct ib_send_wr *wr)
 	struct spray_sqe *sqe = spray_wq_slot(sq, sq->avail);
 	u32 op = wr->opcode < ARRAY_SIZE(spray_wr_op) ? spray_wr_op[wr->opcode] : 0;
 
-	if (sq->avail - READ_ONCE(sq->cons) >= sq->entries)
+	if (sq->avail - smp_load_acquire(&sq->cons) >= sq->entries)
 		return -ENOMEM;
 	if (!op || wr->num_sge > sq->max_sge || (qp->ud && op - 1 > SPRAY_OP_SEND_IMM))
 		return -EINVAL;
@@ -231,7 +231,7 @@ static int spray_post_recv_one(struct spray_qp *qp, const struct ib_recv_wr *wr)
 	struct spray_wq *rq = &qp->resp.rq;
 	struct spray_rqe *rqe = spray_wq_slot(rq, rq->avail);
 
-	if (rq->avail - READ_ONCE(rq->cons) >= rq->entries)
+	if (rq->avail - smp_load_acquire(&rq->cons) >= rq->entries)
 		return -ENOMEM;
 	if (wr->num_sge > rq->max_sge)
 		return -EINVAL;
@@ -314,8 +314,8 @@ void spray_complete_send(struct spray_qp *qp, u32 idx, enum ib_wc_status st)
 		c.byte_len = spray_sge_total(spray_sqe_sge(sqe), sqe->num_sge);
 	else if (c.opcode == SPRAY_WC_CAS || c.opcode == SPRAY_WC_FAA)
 		c.byte_len = 8;
-	/* The slot is free before the completion is seen (release in spray_cq_post()). */
-	WRITE_ONCE(sq->cons, idx + 1);
+	/* The slot was read; it is free before the completion is seen (release in spray_cq_post()). */
+	smp_store_release(&sq->cons, idx + 1);
 	if (qp->ctl)
 		smp_store_release(&qp->ctl->sq_cons, idx + 1);
 	if (tell)
@@ -330,7 +330,7 @@ void spray_complete_recv(struct spray_qp *qp, struct spray_cqe *c, bool solicite
 	lockdep_assert_held(&qp->resp.lock);
 	c->wr_id = rqe->wr_id;
 	c->qpn = qp->ib.qp_num;
-	WRITE_ONCE(rq->cons, rq->cons + 1);
+	smp_store_release(&rq->cons, rq->cons + 1);
 	if (qp->ctl)
 		smp_store_release(&qp->ctl->rq_cons, rq->cons);
 	spray_cq_post(spray_recv_cq(qp), c, &qp->ib, solicited || c->status);
@@ -339,21 +339,22 @@ void spray_complete_recv(struct spray_qp *qp, struct spray_cqe *c, bool solicite
 void spray_flush_rq(struct spray_qp *qp)
 {
 	struct spray_wq *rq = &qp->resp.rq;
+	u32 end;
 
 	lockdep_assert_held(&qp->resp.lock);
-	do {
-		while (rq->cons != spray_rq_pull(qp)) {
-			struct spray_cqe c = {
-				.status = IB_WC_WR_FLUSH_ERR,
-				.opcode = SPRAY_WC_RECV,
-			};
+	/* From now on posters ring; one that did not see that is seen here. */
+	WRITE_ONCE(rq->asleep, 1);
+	if (qp->ctl)
+		WRITE_ONCE(qp->ctl->rq_need_doorbell, 1);
+	smp_mb();
+	/* One look at the index: what a hostile ring claims later is for its next doorbell. */
+	end = spray_rq_pull(qp);
+	while (rq->cons != end) {
+		struct spray_cqe c = {
+			.status = IB_WC_WR_FLUSH_ERR,
+			.opcode = SPRAY_WC_RECV,
+		};
 
-			spray_complete_recv(qp, &c, true);
-		}
-		/* From now on posters ring; one that did not see that is seen here. */
-		WRITE_ONCE(rq->asleep, 1);
-		if (qp->ctl)
-			WRITE_ONCE(qp->ctl->rq_need_doorbell, 1);
-		smp_mb();
-	} while (rq->cons != spray_rq_pull(qp));
+		spray_complete_recv(qp, &c, true);
+	}
 }

@@ -162,6 +162,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	u64 now = ktime_get_ns();
 
 	spin_lock_bh(&qp->req.lock);
+	qp->epoch++;
 	qp->req.live = false;
 	qp->req.flushing = false;
 	qp->req.drain = false;
@@ -182,6 +183,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	spin_unlock_bh(&qp->req.lock);
 
 	spin_lock_bh(&qp->resp.lock);
+	qp->resp.epoch = qp->epoch;
 	qp->resp.live = false;
 	qp->resp.flushing = false;
 	qp->resp.failed = false;
@@ -315,10 +317,17 @@ void spray_req_set_err(struct spray_qp *qp)
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
 }
 
-/* Anything -> ERR: all posted and all to be posted comes out flushed, once. */
-static void spray_req_to_err(struct spray_qp *qp)
+/*
+ * Anything -> ERR: all posted and all to be posted comes out flushed, once. A
+ * fault is of one life of the QP: if RESET has ended that (@epoch), it is over.
+ */
+static void spray_req_to_err(struct spray_qp *qp, u32 epoch)
 {
 	spin_lock_bh(&qp->req.lock);
+	if (qp->epoch != epoch) {
+		spin_unlock_bh(&qp->req.lock);
+		return;
+	}
 	spray_req_set_err(qp);
 	if (qp->ud) {
 		spray_flush_ud_sq(qp);
@@ -330,9 +339,13 @@ static void spray_req_to_err(struct spray_qp *qp)
 	spin_unlock_bh(&qp->req.lock);
 }
 
-static void spray_resp_to_err(struct spray_qp *qp)
+static void spray_resp_to_err(struct spray_qp *qp, u32 epoch)
 {
 	spin_lock_bh(&qp->resp.lock);
+	if (qp->resp.epoch != epoch) {
+		spin_unlock_bh(&qp->resp.lock);
+		return;
+	}
 	qp->resp.live = false;
 	qp->resp.flushing = true;
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
@@ -349,33 +362,55 @@ static void spray_qp_event(struct spray_qp *qp, enum ib_event_type type)
 		qp->ib.event_handler(&ev, qp->ib.qp_context);
 }
 
+/* SQD, and the last message is out: an event that has not been raised yet? */
+static bool spray_drained(const struct spray_qp *qp)
+{
+	const struct tp_tx *tx = &qp->req.core.tx;
+
+	return qp->req.drain && !qp->req.drained_told && tx->head == tx->tail;
+}
+
 void spray_qp_settle(struct spray_qp *qp)
 {
-	bool req_down, fault, drained = false;
-	u8 event = 0;
+	bool req_down, fault, tell;
+	u32 epoch;
 
 	/* Flags that this very thread did not set are somebody else's to settle. */
 	if (!READ_ONCE(qp->req.flushing) && !READ_ONCE(qp->req.drain) &&
 	    !READ_ONCE(qp->resp.failed) && !READ_ONCE(qp->resp.event))
 		return;
 	spin_lock_bh(&qp->req.lock);
+	epoch = qp->epoch;
 	req_down = qp->req.flushing;
-	if (qp->req.drain && !qp->req.drained_told &&
-	    qp->req.core.tx.head == qp->req.core.tx.tail) {
-		qp->req.drained_told = true;
-		drained = true;
-	}
+	tell = spray_drained(qp);
 	spin_unlock_bh(&qp->req.lock);
 
 	spin_lock_bh(&qp->resp.lock);
-	swap(event, qp->resp.event);
+	tell |= qp->resp.event;
 	fault = (req_down || qp->resp.failed) && !(req_down && qp->resp.flushing);
 	spin_unlock_bh(&qp->resp.lock);
 
 	if (fault) {
-		spray_req_to_err(qp);
-		spray_resp_to_err(qp);
+		spray_req_to_err(qp, epoch);
+		spray_resp_to_err(qp, epoch);
 	}
+	/* Never from here: this may be the consumer's own verbs call. */
+	if (tell)
+		tasklet_schedule(&qp->task);
+}
+
+static void spray_qp_tell(struct spray_qp *qp)
+{
+	bool drained;
+	u8 event = 0;
+
+	spin_lock_bh(&qp->req.lock);
+	drained = spray_drained(qp);
+	qp->req.drained_told |= drained;
+	spin_unlock_bh(&qp->req.lock);
+	spin_lock_bh(&qp->resp.lock);
+	swap(event, qp->resp.event);
+	spin_unlock_bh(&qp->resp.lock);
 	if (drained && qp->attr.en_sqd_async_notify)
 		spray_qp_event(qp, IB_EVENT_SQ_DRAINED);
 	if (event)
@@ -424,7 +459,8 @@ static void spray_qp_store(struct spray_qp *qp, const struct ib_qp_attr *a, int 
 		s->dest_qp_num = a->dest_qp_num;
 }
 
-static int spray_qp_check(struct spray_qp *qp, const struct ib_qp_attr *a, int mask)
+static int spray_qp_check(struct spray_qp *qp, enum ib_qp_state from, const struct ib_qp_attr *a,
+			  int mask)
 {
 	if ((mask & IB_QP_PORT) && a->port_num != 1)
 		return -EINVAL;
@@ -448,6 +484,9 @@ static int spray_qp_check(struct spray_qp *qp, const struct ib_qp_attr *a, int m
 		return -EINVAL;
 	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE))
 		return -EINVAL;
+	/* A live connection keeps its peer and the number of READs it may have open. */
+	if (!qp->ud && from == IB_QPS_SQD && (mask & (IB_QP_AV | IB_QP_MAX_DEST_RD_ATOMIC)))
+		return -EOPNOTSUPP;
 	return 0;
 }
 
@@ -477,8 +516,6 @@ static void spray_qp_sqd(struct spray_qp *qp, bool on)
 	spin_lock_bh(&qp->req.lock);
 	qp->req.drain = on;
 	qp->req.drained_told = !on;
-	if (!on)
-		__spray_req_pump(qp);
 	spin_unlock_bh(&qp->req.lock);
 }
 
@@ -506,8 +543,9 @@ static int spray_qp_enter(struct spray_qp *qp, enum ib_qp_state from, enum ib_qp
 		spray_qp_sqd(qp, true);
 		break;
 	case IB_QPS_ERR:
-		spray_req_to_err(qp);
-		spray_resp_to_err(qp);
+		/* Under the mutex there is no RESET meanwhile. */
+		spray_req_to_err(qp, qp->epoch);
+		spray_resp_to_err(qp, qp->epoch);
 		break;
 	default:
 		break;
@@ -533,6 +571,7 @@ int spray_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 {
 	struct spray_qp *qp = to_sqp(ib);
 	enum ib_qp_state from, to;
+	struct ib_qp_attr old;
 	int err;
 
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
@@ -542,15 +581,18 @@ int spray_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	if ((mask & IB_QP_CUR_STATE) && from == IB_QPS_RTS && attr->cur_qp_state == IB_QPS_SQD)
 		from = IB_QPS_SQD;
 	to = mask & IB_QP_STATE ? attr->qp_state : from;
-	err = ib_modify_qp_is_ok(from, to, ib->qp_type, mask) ? spray_qp_check(qp, attr, mask) :
+	err = ib_modify_qp_is_ok(from, to, ib->qp_type, mask) ? spray_qp_check(qp, from, attr, mask) :
 								 -EINVAL;
 	if (err)
 		goto out;
+	old = qp->attr;
 	spray_qp_store(qp, attr, mask);
 	if (mask & IB_QP_STATE)
 		err = spray_qp_enter(qp, from, to, &attr->ah_attr);
-	if (err)
+	if (err) {
+		qp->attr = old;
 		goto out;
+	}
 	if (qp->ud)
 		spray_ud_enter(qp, to);
 	else if (to == IB_QPS_RTR || to == IB_QPS_RTS || to == IB_QPS_SQD)
@@ -608,14 +650,15 @@ int spray_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask,
 /* --- create, destroy --- */
 
 /*
- * A tasklet, not a work item: it runs on the CPU that asked, in softirq, where
- * the halves' locks may be taken.
+ * The pump of posters with interrupts off, and whoever raises events: runs in
+ * softirq, on the CPU that asked, outside every verbs call.
  */
 static void spray_qp_task(struct tasklet_struct *t)
 {
 	struct spray_qp *qp = from_tasklet(qp, t, task);
 
 	spray_qp_kick(qp);
+	spray_qp_tell(qp);
 }
 
 static int spray_qp_number(struct spray_qp *qp)
@@ -681,6 +724,8 @@ int spray_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 		return -EOPNOTSUPP;
 	if (init->create_flags || init->srq)
 		return -EOPNOTSUPP;
+	if (!init->send_cq || !init->recv_cq)
+		return -EINVAL;
 	qp->dev = to_sdev(ib->device);
 	qp->ud = init->qp_type != IB_QPT_RC;
 	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;

@@ -17,7 +17,8 @@
  *                         memory and handing packets to the stack happen inside.
  *   sq.lock | rq.lock     irqsave. Kernel posters only (post from any context).
  *   cq.lock               irqsave, leaf. Post, poll, arm from any context.
- *   xa_lock of QPs, MRs; devs_lock                       bh, leaves.
+ *   devs_lock             bh. Devices of a namespace; peers_lock nests in it.
+ *   xa_lock of QPs, MRs   bh, leaves.
  *   xa_lock of AHs; peers_lock                           irqsave, leaves.
  *
  * Path state (struct tp_paths) needs no lock: single-word hints, see core/path.h.
@@ -34,8 +35,8 @@
  * Moving a half out of service under its lock waits for any copy in progress,
  * and nothing is copied after (C7); MRs wait for their copiers by reference.
  *
- * CALLBACKS. Completion handlers run from the CQ's tasklet; events of the QP
- * are raised from spray_qp_settle(), which runs with no lock held.
+ * CALLBACKS. Completion handlers run from the CQ's tasklet, events of the QP
+ * from the QP's: no lock held, outside every verbs call.
  *
  * LIFETIME. The receiver finds a QP under the table's xa_lock and takes a
  * reference there; the table holds one. Destroy removes it from the table,
@@ -168,6 +169,8 @@ struct spray_resp {
 	bool comm_est;		/* told */
 	u8 nak;			/* enum tp_nak + 1: the end; sent once no response is owed */
 	u8 nak_event;		/* enum ib_event_type that goes with it */
+	u64 nak_at;		/* when @nak was set, ns */
+	u32 epoch;		/* of the QP, under this half's lock */
 	u8 event;		/* enum ib_event_type to raise */
 	struct tp_resp core;
 	struct spray_wq rq;
@@ -185,6 +188,7 @@ struct spray_qp {
 	struct spray_qp_ctl *ctl;	/* shared page of user QPs, NULL for kernel QPs */
 	struct spray_mmap *mmap;
 	enum ib_qp_state state;
+	u32 epoch;			/* lives since creation: RESETs; req.lock */
 	bool sq_sig_all;
 	bool ud;
 	u32 qkey;
@@ -210,6 +214,7 @@ struct spray_qp {
 
 enum {
 	SPRAY_MAX_RD_ATOMIC	= 16,
+	SPRAY_NAK_WAIT_NS	= 1000000000,	/* for responses owed before a NAK */
 	SPRAY_MAX_MSG		= 1U << 31,	/* bytes */
 	SPRAY_HOLD_OWN		= 64 << 10,	/* bytes that each half may hold whatever others do */
 	SPRAY_HOLD_DEVICE	= 256 << 20,	/* bytes above that, of all QPs of a device */

@@ -191,6 +191,7 @@ void spray_resp_fail(struct spray_qp *qp, enum tp_nak nak, u8 event, bool now)
 		return;
 	if (!r->nak) {
 		r->nak_event = event;
+		r->nak_at = ktime_get_ns();
 		r->nak = nak + 1;
 		smp_wmb();
 		/* Who sees an error completion must find the QP in ERR. */
@@ -199,6 +200,7 @@ void spray_resp_fail(struct spray_qp *qp, enum tp_nak nak, u8 event, bool now)
 	/* Everything before completes normally: first let what is owed arrive (C6). */
 	if (!now && tp_resp_owes(&r->core))
 		return;
+	r->core.has_tx = false;		/* what could not be delivered is owed no longer */
 	tp_resp_nak(&r->core, r->nak - 1);
 	r->event = r->nak_event;
 	r->failed = true;
@@ -321,7 +323,7 @@ static enum spray_run spray_run_atomic(struct spray_qp *qp, const struct tp_pkt 
 /* The packet at the executed point. */
 static enum spray_run spray_run(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data, u32 len)
 {
-	if (!tp_resp_turn(&qp->resp.core, p))
+	if (!tp_resp_turn(&qp->resp.core, p) || p->has_inv)
 		return spray_fail(qp, TP_NAK_INV_REQ);
 	switch (p->kind) {
 	case TP_SEND:
@@ -490,7 +492,8 @@ static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp
 	}
 	if (!r->comm_est) {
 		r->comm_est = true;
-		if (READ_ONCE(qp->state) == IB_QPS_RTR)
+		/* Before RTS: the half is live a moment before the state says RTR. */
+		if (READ_ONCE(qp->state) == IB_QPS_RTR || READ_ONCE(qp->state) == IB_QPS_INIT)
 			r->event = IB_EVENT_COMM_EST;
 	}
 	tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
@@ -699,6 +702,9 @@ static u32 spray_rx_rc(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, 
 	bool up;
 
 	spray_count(qp->dev, rx_packets);
+	spray_count_n(qp->dev, rx_bytes, len);
+	if (!rx->seg)
+		spray_count(qp->dev, rx_bursts);
 	if (rx->ce)
 		spray_count(qp->dev, rx_ecn_marked);
 	len -= TP_ICRC_LEN;

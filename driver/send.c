@@ -177,6 +177,8 @@ static int spray_send_burst(struct spray_qp *qp, struct tp_tx *tx, struct tp_bur
 
 static void spray_publish(struct spray_qp *qp, struct tp_tx *tx, struct spray_published *p)
 {
+	u32 failed = READ_ONCE(qp->peer->paths.failed), told = READ_ONCE(qp->peer->paths_told);
+
 	spray_count_n(qp->dev, retransmissions, tx->c_rtx - p->rtx);
 	spray_count_n(qp->dev, lost_same_path, tx->c_lost_ev - p->lost_ev);
 	spray_count_n(qp->dev, lost_rack, tx->c_lost_rack - p->lost_rack);
@@ -187,6 +189,9 @@ static void spray_publish(struct spray_qp *qp, struct tp_tx *tx, struct spray_pu
 		.lost_rack = tx->c_lost_rack,
 		.rto = tx->c_rto,
 	};
+	/* Paths are shared: whoever moves the mark counts. */
+	if (failed != told && cmpxchg(&qp->peer->paths_told, told, failed) == told)
+		spray_count_n(qp->dev, paths_failed, failed - told);
 }
 
 /* --- requester --- */
@@ -384,7 +389,7 @@ void __spray_resp_pump(struct spray_qp *qp)
 	int err;
 
 	lockdep_assert_held(&r->lock);
-	if (!r->live || !r->core.has_tx)
+	if (!r->live || !r->core.has_tx || r->failed)
 		return;
 	while (tp_tx_burst(&r->core.tx, now, qp->max_pkts, r->core.tx.tail, &b)) {
 		err = spray_send_burst(qp, &r->core.tx, &b, now, spray_gather_response, &bad);
@@ -417,13 +422,17 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 		u64 now = ktime_get_ns();
 
 		tp_tx_timeout(&qp->resp.core.tx, now);
+		/* A NAK waits for responses that are owed, but not for a peer that is gone. */
+		if (qp->resp.nak && now - qp->resp.nak_at > SPRAY_NAK_WAIT_NS)
+			spray_resp_fail(qp, qp->resp.nak - 1, qp->resp.nak_event, true);
 		__spray_resp_pump(qp);
-		while (qp->resp.live && tp_tx_probe(&qp->resp.core.tx, now, &p, &ev)) {
+		while (qp->resp.core.has_tx && tp_tx_probe(&qp->resp.core.tx, now, &p, &ev)) {
 			p.pkey = 0xffff;
 			spray_count(qp->dev, tx_probes);
 			spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);
 		}
-		spray_timer_arm(&qp->resp.timer, tp_tx_deadline(&qp->resp.core.tx));
+		if (qp->resp.core.has_tx)
+			spray_timer_arm(&qp->resp.timer, tp_tx_deadline(&qp->resp.core.tx));
 	}
 	spin_unlock_bh(&qp->resp.lock);
 	spray_qp_settle(qp);

@@ -268,6 +268,9 @@ void spray_ud_receive(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u
 	int hdr = tp_wire_decode(&p, pkt, body);
 
 	spray_count(qp->dev, rx_packets);
+	spray_count_n(qp->dev, rx_bytes, len);
+	if (!rx->seg)
+		spray_count(qp->dev, rx_bursts);
 	if (hdr < 0 || p.kind != TP_UD) {
 		spray_count(qp->dev, drop_malformed);
 		return;

@@ -30,6 +30,7 @@
 
 enum {
 	SPRAY_RCVBUF		= 32 << 20,	/* bytes of truesize: some hundred super-packets */
+	SPRAY_DRAIN_MAX		= 128,		/* bursts that one softirq takes in a row */
 	SPRAY_HEAD		= 384,		/* bytes of packets kept in the skb's head */
 	SPRAY_HEADROOM		= LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr),
 	SPRAY_HEAD_SIZE		= SKB_DATA_ALIGN(SPRAY_HEADROOM + SPRAY_HEAD) +
@@ -54,29 +55,52 @@ static DEFINE_PER_CPU(struct spray_pool, spray_pool);
 
 /* --- sockets --- */
 
+/*
+ * Empty a socket, up to a budget. Whoever finds the bit set leaves: the holder
+ * looks at the queue once more after clearing it. Enqueue happens before
+ * test_and_set (a full barrier), clear_bit + smp_mb before that look: one of
+ * the two sees the packet.
+ */
 static void spray_drain(struct sock *sk, struct spray_net *sn, unsigned long *draining)
 {
+	u32 budget = SPRAY_DRAIN_MAX;
 	struct spray_rx rx;
 	struct sk_buff *skb;
 	int err;
 
-	/*
-	 * Whoever finds the bit set leaves: the holder looks at the queue once
-	 * more after clearing it. Enqueue happens before test_and_set (a full
-	 * barrier), clear_bit + smp_mb before that look: one of the two sees
-	 * the packet.
-	 */
 	do {
 		if (test_and_set_bit(0, draining))
 			return;
 		spray_rx_begin(&rx, sn);
-		while ((skb = skb_recv_udp(sk, MSG_DONTWAIT, &err)))
+		while (budget && (skb = skb_recv_udp(sk, MSG_DONTWAIT, &err))) {
 			spray_rx_burst(&rx, skb);
+			budget--;
+		}
 		spray_rx_end(&rx);
 		smp_mb__before_atomic();
 		clear_bit(0, draining);
 		smp_mb__after_atomic();
+		if (!budget) {	/* let others have the CPU; the tasklet looks at the queue */
+			tasklet_schedule(&sn->more);
+			return;
+		}
 	} while (!skb_queue_empty_lockless(&sk->sk_receive_queue));
+}
+
+/* RCU: spray_sock_close() waits for it as for any receiver. */
+static void spray_drain_more(struct tasklet_struct *t)
+{
+	struct spray_net *sn = from_tasklet(sn, t, more);
+	struct socket *s4, *s6;
+
+	rcu_read_lock();
+	s4 = READ_ONCE(sn->sock4);
+	s6 = READ_ONCE(sn->sock6);
+	if (s4)
+		spray_drain(s4->sk, sn, &sn->draining4);
+	if (s6)
+		spray_drain(s6->sk, sn, &sn->draining6);
+	rcu_read_unlock();
 }
 
 static void spray_data_ready(struct sock *sk)
@@ -109,6 +133,9 @@ static struct socket *spray_sock_open(struct spray_net *sn, int family)
 		return ERR_PTR(err);
 	}
 	sock_set_rcvbuf(sock->sk, SPRAY_RCVBUF / 2);
+#ifdef CONFIG_NET_RX_BUSY_POLL
+	WRITE_ONCE(sock->sk->sk_ll_usec, 0);	/* we are polled from softirq: never poll a NAPI there */
+#endif
 	write_lock_bh(&sock->sk->sk_callback_lock);
 	rcu_assign_sk_user_data(sock->sk, sn);
 	sock->sk->sk_data_ready = spray_data_ready;
@@ -130,7 +157,7 @@ static void spray_sock_close(struct socket *sock)
 
 static int spray_net_open(struct spray_net *sn)
 {
-	struct socket *s = spray_sock_open(sn, AF_INET);
+	struct socket *s = spray_sock_open(sn, AF_INET), *sock4;
 
 	if (IS_ERR(s))
 		return PTR_ERR(s);
@@ -140,8 +167,9 @@ static int spray_net_open(struct spray_net *sn)
 		/* A kernel or namespace without IPv6 still has IPv4. */
 		if (PTR_ERR(s) != -EADDRINUSE)
 			return 0;
-		spray_sock_close(sn->sock4);
-		sn->sock4 = NULL;
+		sock4 = sn->sock4;
+		WRITE_ONCE(sn->sock4, NULL);
+		spray_sock_close(sock4);
 		return PTR_ERR(s);
 	}
 	sn->sock6 = s;
@@ -179,6 +207,7 @@ void spray_net_leave(struct spray_net *sn, struct spray_dev *dev)
 		swap(s6, sn->sock6);
 		spray_sock_close(s4);
 		spray_sock_close(s6);
+		tasklet_kill(&sn->more);
 	} else {
 		synchronize_net();	/* receivers that found the device have left it */
 	}
@@ -192,6 +221,7 @@ static int __net_init spray_net_init(struct net *net)
 	sn->net = net;
 	INIT_LIST_HEAD(&sn->devs);
 	spin_lock_init(&sn->devs_lock);
+	tasklet_setup(&sn->more, spray_drain_more);
 	return 0;
 }
 
@@ -280,6 +310,9 @@ static int spray_peer_key(struct spray_peer *p, struct spray_dev *dev,
 	} else {
 		memcpy(&p->saddr4, sgid->gid.raw + 12, 4);
 		memcpy(&p->daddr4, grh->dgid.raw + 12, 4);
+		if (ipv4_is_multicast(p->daddr4) || ipv4_is_lbcast(p->daddr4) ||
+		    ipv4_is_zeronet(p->daddr4))
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -343,25 +376,33 @@ void spray_peer_put(struct spray_peer *p)
 	kfree(p);
 }
 
-struct spray_peer *spray_peer_of_packet(struct spray_dev *dev, struct sk_buff *skb, bool v6)
+static bool spray_peer_sent(const struct spray_peer *p, const struct sk_buff *skb, bool v6)
+{
+	if (p->v6 != v6)
+		return false;
+	if (v6)
+		return ipv6_addr_equal(&p->daddr6, &ipv6_hdr(skb)->saddr) &&
+		       ipv6_addr_equal(&p->saddr6, &ipv6_hdr(skb)->daddr);
+	return p->daddr4 == ip_hdr(skb)->saddr && p->saddr4 == ip_hdr(skb)->daddr;
+}
+
+struct spray_peer *spray_peers_of_packet(struct spray_dev *dev, struct sk_buff *skb, bool v6,
+					 void (*fn)(struct spray_peer *p, const void *arg),
+					 const void *arg)
 {
 	u32 hash = v6 ? ipv6_addr_hash(&ipv6_hdr(skb)->saddr) : (__force u32)ip_hdr(skb)->saddr;
 	struct spray_peer *p, *found = NULL;
+	unsigned long flags;
 
-	spin_lock(&dev->peers_lock);
+	spin_lock_irqsave(&dev->peers_lock, flags);
 	hash_for_each_possible(dev->peers, p, node, hash) {
-		if (p->v6 != v6)
+		if (!spray_peer_sent(p, skb, v6))
 			continue;
-		if (v6 ? !ipv6_addr_equal(&p->daddr6, &ipv6_hdr(skb)->saddr) ||
-			 !ipv6_addr_equal(&p->saddr6, &ipv6_hdr(skb)->daddr) :
-			 p->daddr4 != ip_hdr(skb)->saddr || p->saddr4 != ip_hdr(skb)->daddr)
-			continue;
-		if (refcount_inc_not_zero(&p->ref)) {
+		fn(p, arg);
+		if (!found && refcount_inc_not_zero(&p->ref))
 			found = p;
-			break;
-		}
 	}
-	spin_unlock(&dev->peers_lock);
+	spin_unlock_irqrestore(&dev->peers_lock, flags);
 	return found;
 }
 
@@ -385,6 +426,10 @@ static struct dst_entry *spray_route4(struct spray_peer *p)
 	rt = ip_route_output_key(p->dev->sn->net, &fl);
 	if (IS_ERR(rt))
 		return NULL;
+	if (rt->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
+		ip_rt_put(rt);
+		return NULL;
+	}
 	saddr = p->saddr4;
 	dst_cache_set_ip4(&p->dst, &rt->dst, saddr);
 	return &rt->dst;

@@ -20,6 +20,7 @@
  * @devs: those devices
  * @devs_lock: leaf, bh: receivers look devices up
  * @draining4, @draining6: bit 0: a CPU is emptying that socket
+ * @more: goes on where a drain used up its budget
  */
 struct spray_net {
 	struct net *net;
@@ -28,6 +29,7 @@ struct spray_net {
 	struct list_head devs;
 	spinlock_t devs_lock;
 	unsigned long draining4, draining6;
+	struct tasklet_struct more;
 };
 
 /* Open the sockets (port from the module parameter) or join those who have. -EADDRINUSE if the port is taken. */
@@ -60,6 +62,7 @@ struct spray_peer {
 	u32 hello_tries;
 	u32 max_payload;
 	u64 hello_next;
+	u32 paths_told;		/* of paths.failed, counted */
 	struct tp_paths paths;
 };
 
@@ -68,8 +71,14 @@ enum spray_hello_state { SPRAY_HELLO_ASKING, SPRAY_HELLO_KNOWN, SPRAY_HELLO_SILE
 /* Find or make the destination of @attr (RoCE GRH). May be called in atomic context with GFP_ATOMIC. */
 struct spray_peer *spray_peer_get(struct spray_dev *dev, const struct rdma_ah_attr *attr, gfp_t gfp);
 void spray_peer_put(struct spray_peer *peer);
-/* The destination that a packet's sender is to this device, referenced, or NULL. BH off. */
-struct spray_peer *spray_peer_of_packet(struct spray_dev *dev, struct sk_buff *skb, bool v6);
+/*
+ * What destination a packet's sender is to this device: @fn for each one with
+ * these addresses (they may differ in traffic class or hop limit), peers_lock
+ * held. BH off. Return: one of them, referenced, or NULL.
+ */
+struct spray_peer *spray_peers_of_packet(struct spray_dev *dev, struct sk_buff *skb, bool v6,
+					 void (*fn)(struct spray_peer *p, const void *arg),
+					 const void *arg);
 
 /* Payload bytes that fit a packet to @peer now: route MTU, less all headers, multiple of 8. BH off. */
 u32 spray_peer_payload(struct spray_peer *peer);

@@ -297,6 +297,7 @@ void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us)
 		return;
 	WRITE_ONCE(p->backoff, 0);
 	WRITE_ONCE(p->until_us, now_us + PROBE_FIRST_US);
+	WRITE_ONCE(g->failed, READ_ONCE(g->failed) + 1);
 	set_state(g, p, TP_PATH_BAD);
 }
 

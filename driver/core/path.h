@@ -47,6 +47,7 @@ struct tp_path {
 struct tp_paths {
 	u32 n;			/* paths in use, <= TP_PATHS */
 	u32 bad;		/* how many are BAD */
+	u32 failed;		/* times that one became BAD */
 	u32 base_us;		/* least RTT over all paths, 0 = none yet */
 	struct tp_path p[TP_PATHS];
 };

@@ -341,6 +341,13 @@ static void tp_req_unblock(struct tp_req *q, u64 now)
 	tp_tx_wake(&q->tx, now);
 }
 
+/* Is the response of an executed READ or ATOMIC not here yet? */
+static bool tp_req_response_open(const struct tp_req *q)
+{
+	return q->rd_head != q->rd_tail &&
+	       tp_tx_op_executed(&q->tx, tp_tx_op(&q->tx, q->rd_slot[q->rd_head % TP_RD_MAX]));
+}
+
 /* What the peer says about the packet at its executed point, which is ours too. */
 static void tp_req_syndrome(struct tp_req *q, u64 now, const struct tp_ack *a)
 {
@@ -356,7 +363,17 @@ static void tp_req_syndrome(struct tp_req *q, u64 now, const struct tp_ack *a)
 			tp_req_rnr(q, now, a);
 		break;
 	case TP_SYN_NAK:
-		if (flying && a->value != TP_NAK_PSN_SEQ)
+		if (a->value == TP_NAK_PSN_SEQ)
+			break;
+		/*
+		 * A NAK comes when no response is owed any more. If one is
+		 * open here all the same, an operation failed that had been
+		 * executed: the memory of a READ went away before it was sent.
+		 */
+		if (a->value >= TP_NAK_REM_OP && tp_req_response_open(q))
+			tp_req_local_error(q, q->rd_slot[q->rd_head % TP_RD_MAX],
+					   tp_nak_status(a->value));
+		else if (flying)
 			tp_req_fail_at_exec(q, tp_nak_status(a->value));
 		break;
 	}
