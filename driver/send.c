@@ -391,6 +391,7 @@ void __spray_resp_pump(struct spray_qp *qp)
 	lockdep_assert_held(&r->lock);
 	if (!r->live || !r->core.has_tx || r->failed)
 		return;
+	spray_hello_poll(qp->peer, now);
 	while (tp_tx_burst(&r->core.tx, now, qp->max_pkts, r->core.tx.tail, &b)) {
 		err = spray_send_burst(qp, &r->core.tx, &b, now, spray_gather_response, &bad);
 		if (err == -ENOMEM)

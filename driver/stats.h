@@ -52,7 +52,7 @@
 	X(drop_ud_no_receive)						\
 	X(drop_ud_length)						\
 	X(peer_no_hello)	/* destinations that never answered HELLO */ \
-	X(peer_mode_mismatch)	/* HELLO with another ICRC mode */
+	X(peer_mode_mismatch)	/* HELLO with another ICRC mode or version */
 
 enum spray_counter {
 #define X(name) SPRAY_C_##name,

@@ -357,7 +357,7 @@ void tp_path_revived(struct tp_paths *g, u32 entropy)
 	u32 i;
 
 	for (i = 0; i < g->n; i++)
-		if (g->p[i].entropy == entropy)
+		if (tp_path_is(&g->p[i], entropy))
 			revive(g, &g->p[i]);
 }
 

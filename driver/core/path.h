@@ -52,6 +52,12 @@ struct tp_paths {
 	struct tp_path p[TP_PATHS];
 };
 
+/* Is this the path of @entropy? By UDP port, unique in a group: IPv4 carries no flow label. */
+static inline bool tp_path_is(const struct tp_path *p, u32 entropy)
+{
+	return (u16)READ_ONCE(p->entropy) == (u16)entropy;
+}
+
 /* @seed makes the EVs of this group; the same seed gives the same EVs. */
 void tp_paths_init(struct tp_paths *g, u32 n, u64 seed);
 

@@ -259,7 +259,7 @@ static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const stru
 	tp_tx_forget_slow(t, n->now_us);
 	for (left = n->evs; left; left &= left - 1) {
 		u8 ev = (u8)__ffs64(left);
-		bool ce = a->ce && READ_ONCE(t->paths->p[ev].entropy) == a->entropy;
+		bool ce = a->ce && tp_path_is(&t->paths->p[ev], a->entropy);
 		s32 rtt = tp_diff(n->now_us, n->stamp[ev]);
 		u32 us = n->fresh & (left & -left) ? (u32)max_t(s32, rtt, 1) : 0;
 

@@ -35,7 +35,7 @@ enum {
  * @ce: since the last answer a packet bore a congestion mark
  * @probe: a probe waits for its answer
  * @probe_id: of that probe
- * @entropy: of the latest packet
+ * @entropy: to be echoed, see tp_rx_seen()
  */
 struct tp_rx {
 	u32 exec;
@@ -80,10 +80,15 @@ static inline bool tp_rx_hole(const struct tp_rx *rx)
 	return rx->hi != rx->cum;
 }
 
-/* Note where a packet (or probe) of this space came from and whether it was marked. */
+/*
+ * Note where a packet (or probe) of this space came from and whether it was
+ * marked. The answer echoes one entropy: that of the first marked packet or of
+ * the probe that it answers, else the latest.
+ */
 static inline void tp_rx_seen(struct tp_rx *rx, u32 entropy, bool ce)
 {
-	rx->entropy = entropy;
+	if (!rx->ce && !rx->probe)
+		rx->entropy = entropy;
 	rx->ce |= ce;
 }
 

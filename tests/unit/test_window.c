@@ -334,15 +334,22 @@ TEST(take_ack__probe_needs_no_packet)
 	assert_int_equal(a.exec_psn, 5);
 }
 
-/* A mark is not forgotten by a later packet without one. */
+/* A mark, and whose it was, is not forgotten by a later packet without one; nor is a probe's path. */
 TEST(seen__mark_stays)
 {
 	struct tp_rx rx = at(0);
 
+	tp_rx_seen(&rx, 3, false);
 	tp_rx_seen(&rx, 1, true);
 	tp_rx_seen(&rx, 2, false);
 	assert_true(rx.ce);
-	assert_int_equal(rx.entropy, 2);
+	assert_int_equal(rx.entropy, 1);
+
+	rx = at(0);
+	tp_rx_seen(&rx, 4, false);
+	tp_rx_probed(&rx, 9);
+	tp_rx_seen(&rx, 5, false);
+	assert_int_equal(rx.entropy, 4);
 }
 
 /* ---- model ---- */
