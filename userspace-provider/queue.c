@@ -7,11 +7,18 @@
  * doorbells of several threads may come in any order or be one too many.
  */
 #include <errno.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "spray.h"
 
-/* POST_SEND without work requests: the kernel looks at both rings of the QP. */
+enum { DOORBELL_TRIES = 1000 };
+
+/*
+ * POST_SEND without work requests: the kernel looks at both rings of the QP.
+ * What was published can't be taken back, so a kernel short of memory is asked
+ * again before the caller is told that nothing was posted.
+ */
 static int ring_doorbell(struct ibv_qp *ibqp)
 {
 	struct ib_uverbs_post_send_resp resp;
@@ -26,7 +33,16 @@ static int ring_doorbell(struct ibv_qp *ibqp)
 		.wqe_size = sizeof(struct ib_uverbs_send_wr),
 	};
 
-	return write(ibqp->context->cmd_fd, &cmd, sizeof(cmd)) == sizeof(cmd) ? 0 : errno;
+	int tries;
+
+	for (tries = 0; tries < DOORBELL_TRIES; tries++) {
+		if (write(ibqp->context->cmd_fd, &cmd, sizeof(cmd)) == sizeof(cmd))
+			return 0;
+		if (errno != ENOMEM && errno != EINTR)
+			break;
+		sched_yield();
+	}
+	return errno;
 }
 
 enum {
