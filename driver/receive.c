@@ -459,9 +459,10 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 		break;
 	case TP_TAKE_PLACE:
 	case TP_TAKE_HOLD:
-		if (!spray_early(qp, p, data, len, take == TP_TAKE_PLACE))
+		if (spray_early(qp, p, data, len, take == TP_TAKE_PLACE))
+			tp_resp_commit(&r->core, p);
+		else if (p->psn != r->core.rx.exec || !spray_turn(qp, p, data, len))
 			return;
-		tp_resp_commit(&r->core, p);
 		break;
 	case TP_TAKE_DUP:
 		spray_count(qp->dev, rx_duplicates);
@@ -482,6 +483,14 @@ static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp
 {
 	struct spray_resp *r = &qp->resp;
 
+	if (r->live && r->nak && !r->failed) {
+		/* The NAK waits for responses owed; the peer must hear that we live. */
+		tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
+		if (p->kind == TP_PROBE)
+			tp_rx_probed(&r->core.rx, p->probe_id);
+		r->core.rx.ack_wanted = true;
+		return;
+	}
 	if (!r->live || r->nak) {
 		/* After a fatal fault every packet is answered with the final NAK, until RESET. */
 		if (r->core.syndrome == TP_SYN_NAK)
@@ -542,7 +551,10 @@ static void spray_response_advance(struct spray_qp *qp)
 	while (tp_req_response_ready(&r->core)) {
 		struct spray_held *held = spray_hold_find(&r->hold, r->core.rx.exec);
 
-		if (held) {
+		if (held && !tp_req_response_still(&r->core, &held->pkt, held->len, held->op)) {
+			spray_count(qp->dev, drop_bad_response);
+			spray_hold_del(qp, &r->hold, held);
+		} else if (held) {
 			if (!spray_run_response(qp, held->op, &held->pkt, held->data, held->len))
 				return;
 			spray_hold_del(qp, &r->hold, held);

@@ -424,10 +424,13 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 
 		tp_tx_timeout(&qp->resp.core.tx, now);
 		/* A NAK waits for responses that are owed, but not for a peer that is gone. */
-		if (qp->resp.nak && now - qp->resp.nak_at > SPRAY_NAK_WAIT_NS)
+		if (qp->resp.nak && now - max(qp->resp.nak_at, qp->resp.core.tx.last_progress_ns) >
+				    SPRAY_NAK_WAIT_NS)
 			spray_resp_fail(qp, qp->resp.nak - 1, qp->resp.nak_event, true);
 		__spray_resp_pump(qp);
-		while (qp->resp.core.has_tx && tp_tx_probe(&qp->resp.core.tx, now, &p, &ev)) {
+		while (qp->resp.core.has_tx &&
+		       (tp_tx_probe(&qp->resp.core.tx, now, &p, &ev) ||
+			tp_tx_path_probe(&qp->resp.core.tx, now, &p, &ev))) {
 			p.pkey = 0xffff;
 			spray_count(qp->dev, tx_probes);
 			spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);

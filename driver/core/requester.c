@@ -344,8 +344,10 @@ static void tp_req_unblock(struct tp_req *q, u64 now)
 /* Is the response of an executed READ or ATOMIC not here yet? */
 static bool tp_req_response_open(const struct tp_req *q)
 {
-	return q->rd_head != q->rd_tail &&
-	       tp_tx_op_executed(&q->tx, tp_tx_op(&q->tx, q->rd_slot[q->rd_head % TP_RD_MAX]));
+	u32 op = q->rd_slot[q->rd_head % TP_RD_MAX];
+
+	return q->rd_head != q->rd_tail && tp_before(op, q->tx.started) &&
+	       tp_tx_op_executed(&q->tx, tp_tx_op(&q->tx, op));
 }
 
 /* What the peer says about the packet at its executed point, which is ours too. */
@@ -359,7 +361,8 @@ static void tp_req_syndrome(struct tp_req *q, u64 now, const struct tp_ack *a)
 			tp_req_unblock(q, now);
 		break;
 	case TP_SYN_RNR:
-		if (flying && !q->tx.halted)
+		/* Halted by a local fault further on, what is before it still waits and counts. */
+		if (flying && (!q->tx.halted || tp_before(q->tx.exec, q->tx.halt_psn)))
 			tp_req_rnr(q, now, a);
 		break;
 	case TP_SYN_NAK:
@@ -367,12 +370,11 @@ static void tp_req_syndrome(struct tp_req *q, u64 now, const struct tp_ack *a)
 			break;
 		/*
 		 * A NAK comes when no response is owed any more. If one is
-		 * open here all the same, an operation failed that had been
-		 * executed: the memory of a READ went away before it was sent.
+		 * open here all the same, it will not come: the memory of a
+		 * READ went away before it was sent, or the peer gave up.
 		 */
-		if (a->value >= TP_NAK_REM_OP && tp_req_response_open(q))
-			tp_req_local_error(q, q->rd_slot[q->rd_head % TP_RD_MAX],
-					   tp_nak_status(a->value));
+		if (tp_req_response_open(q))
+			tp_req_local_error(q, q->rd_slot[q->rd_head % TP_RD_MAX], TP_REM_OP);
 		else if (flying)
 			tp_req_fail_at_exec(q, tp_nak_status(a->value));
 		break;
@@ -426,6 +428,22 @@ static bool tp_req_response_fits(const struct tp_req *q, const struct tp_pkt *p,
 	if (p->va > o->length || len > o->length - p->va || p->first != !p->va)
 		return false;
 	return p->last == (p->va + len == o->length) && (len || !o->length);
+}
+
+/**
+ * tp_req_response_still() - is a held packet still for the message it was held for?
+ * @q: requester
+ * @p: as tp_req_response() left it
+ * @len: bytes of payload
+ * @op: what tp_req_response() said
+ * A peer may complete a READ by another packet and have its slot used anew
+ * before the held one's turn comes. Return: false: do not place it.
+ */
+bool tp_req_response_still(const struct tp_req *q, const struct tp_pkt *p, u32 len, u32 op)
+{
+	u32 now;
+
+	return tp_req_response_fits(q, p, len, &now) && now == op;
 }
 
 /**
@@ -583,9 +601,15 @@ void tp_req_flush(struct tp_req *q)
 static u64 tp_req_retry_end(const struct tp_req *q)
 {
 	u64 base = q->tx.last_progress_ns, one;
+	bool all;
 
-	/* a clock that jumped is no proof of silence: ask twice before giving up */
-	if (!q->timeout_ns || q->tx.probe_backoff < 2)
+	/*
+	 * A clock that jumped is no proof of silence: ask twice before giving
+	 * up. Once all is received answers are progress, however long they
+	 * have been asked for: then two whole waits for one must be in vain.
+	 */
+	all = tp_tx_all_received(&q->tx);
+	if (!q->timeout_ns || (all ? q->tx.silent < 3 : q->tx.probe_backoff < 2))
 		return ~0ULL;
 	if (q->rnr_wait)
 		base = max(base, q->rnr_until_ns);

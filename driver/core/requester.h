@@ -122,6 +122,9 @@ bool tp_req_ack(struct tp_req *q, u64 now, const struct tp_ack *a);
  */
 int tp_req_response(struct tp_req *q, struct tp_pkt *p, u32 len, u32 *op);
 
+/* Is a held packet, whose turn has come, still for @op? */
+bool tp_req_response_still(const struct tp_req *q, const struct tp_pkt *p, u32 len, u32 op);
+
 /* Its bytes are placed or held (TP_TAKE_PLACE, TP_TAKE_HOLD): as tp_resp_commit(). */
 void tp_req_response_commit(struct tp_req *q, const struct tp_pkt *p);
 

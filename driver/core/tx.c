@@ -566,7 +566,7 @@ void tp_tx_timeout(struct tp_tx *t, u64 now)
 	}
 	if (now >= t->probe_at_ns) {
 		t->probe_wanted = true;
-		t->silent += t->silent < TP_SILENT;
+		t->silent += t->silent <= TP_SILENT;
 		t->probe_backoff += t->probe_backoff < 16;
 		tp_tx_arm_probe(t, now);
 	}

@@ -298,6 +298,12 @@ static inline u32 tp_us(u64 ns)
 	return (u32)div_u64(ns, 1000);
 }
 
+/* Did all that matters arrive? What will never be sent again does not. */
+static inline bool tp_tx_all_received(const struct tp_tx *t)
+{
+	return t->una == t->nxt || (t->halted && !tp_before(t->una, t->halt_psn));
+}
+
 /* Retire messages: those fully executed leave the ring by moving head; caller decides when. */
 static inline bool tp_tx_op_executed(const struct tp_tx *t, const struct tp_op *op)
 {

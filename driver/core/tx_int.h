@@ -28,12 +28,6 @@ static inline bool tp_sent_before(u32 stamp_a, u32 psn_a, u32 stamp_b, u32 psn_b
 	return tp_before(psn_a, psn_b);
 }
 
-/* Did all that matters arrive? What will never be sent again does not. */
-static inline bool tp_tx_all_received(const struct tp_tx *t)
-{
-	return t->una == t->nxt || (t->halted && !tp_before(t->una, t->halt_psn));
-}
-
 /* tx.c: a packet is to be sent again; its path is told, once per burst */
 void tp_tx_lose(struct tp_tx *t, u32 psn);
 void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, u32 now_us);
