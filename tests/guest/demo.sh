@@ -152,7 +152,9 @@ if [ "$SPRAY_TYPE" != rxe ]; then
 	say ""
 	say "For comparison, rxe on the same fabric:"
 	here "rxe's fabric" fabric_now rxe rate && throughput "  rxe" 1
-	fabric_profile rate+loss1 && throughput "  rxe, 1 % lost" 1 || say "  rxe, 1 % lost: FAILED"
+	FABRIC_RATE=${SPRAY_LOSS_RATE:-20mbit}
+	mbit=${FABRIC_RATE%mbit}
+	fabric_profile rate+loss1 && throughput "  rxe, 1 % lost, $FABRIC_RATE" 1 || say "  rxe, 1 % lost: FAILED"
 	here "rxe's fabric down" fabric_down
 	modprobe -r rdma_rxe
 fi
