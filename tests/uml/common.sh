@@ -9,6 +9,7 @@
 # common.sh finds its own directory by $0
 _uml_dir=$(cd "$(dirname "$0")" && pwd)
 _uml_zero=$_uml_dir/../../qemu/common.sh
+# shellcheck source=../../qemu/common.sh
 . "$_uml_zero"
 UML_DIR=$_uml_dir
 TOP=$(cd "$UML_DIR/../.." && pwd)

@@ -19,6 +19,7 @@ build() {
 	mkdir -p "$dir"
 	cat "$@" >"$dir/wanted"
 	mk KCONFIG_ALLCONFIG="$dir/wanted" allnoconfig || return 1
+	# shellcheck disable=SC2013
 	for s in $(sed -n 's/^# needed: //p' "$dir/wanted"); do
 		grep -qE "^CONFIG_$s=[ym]$" "$dir/.config" || { echo "needed, but not to be had: $s"; return 1; }
 	done

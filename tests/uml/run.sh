@@ -66,6 +66,7 @@ trap 'exit 130' INT TERM
 
 # The root is put together in a mount namespace of its own and goes with it.
 guest() {
+	# shellcheck disable=SC2016,SC2086
 	exec timeout --foreground -s INT -k 10 "$limit" unshare -m bash -eu -c '
 		out=$1 image=$2 linux=$3; shift 3
 		mount -t tmpfs none "$out/.mnt"
