@@ -56,8 +56,13 @@ _plain="ipv6/conf/all/accept_dad=0 ipv6/conf/default/accept_dad=0 ipv6/conf/defa
 _router="ipv4/ip_forward=1 ipv6/conf/all/forwarding=1 ipv4/fib_multipath_hash_policy=1 ipv6/fib_multipath_hash_policy=1"
 _one="$_plain ipv4/conf/default/accept_local=1 ipv4/conf/all/accept_local=1 ipv4/conf/all/arp_ignore=1 ipv4/conf/all/arp_announce=2"
 
+# Interface indexes are unique over all namespaces: rdma_cm of the kernel looks connections up by index and
+# address, and takes a neighbour's news in one namespace for that of another (and then reports UNREACHABLE).
+_index=1000
 _wire() { # NS1 DEV1 NS2 DEV2 ("" is the present one): a line for ip -batch
-	echo "link add name $2 ${1:+netns $1} mtu $FABRIC_MTU type veth peer name $4 ${3:+netns $3} mtu $FABRIC_MTU"
+	_index=$((_index + 2))
+	echo "link add name $2 index $_index ${1:+netns $1} mtu $FABRIC_MTU type veth" \
+		"peer name $4 index $((_index + 1)) ${3:+netns $3} mtu $FABRIC_MTU"
 }
 
 _ip() { # NS ARGS...: ip in a namespace, "" is the present one

@@ -108,6 +108,11 @@ pair() {
 		pkill -P $spid 2>/dev/null; kill $spid 2>/dev/null; wait $spid 2>/dev/null
 	fi
 	[ $rc = 0 ] && [ $rs = 0 ] && { ok "$name" $t; return 0; }
+	# perftest gives up after good traffic if it can't calibrate its clock on a busy host: that is no result
+	if [ $rc = 1 ] && [ "${_tries:-1}" -lt 4 ] && grep -q "Can't produce a report" "$LOGS/client"; then
+		_tries=$((${_tries:-1} + 1)) pair "$@"
+		return
+	fi
 	{ echo "client exit $rc, server exit $rs, $t ms (limit $limit s)"; echo "client: $client"; tail -n 6 "$LOGS/client"
 		echo "server: $server"; tail -n 6 "$LOGS/server"; } >"$LOGS/out"
 	not_ok "$name" "$LOGS/out"
