@@ -76,7 +76,8 @@ build() { # SUITE DIR
 	}
 	retry 4 bootstrap >"$dir.new/log" 2>&1 || { tail -20 "$dir.new/log" >&2; die "mmdebstrap $suite failed"; }
 	kver=$(basename "$(ls -d "$dir.new"/root/lib/modules/*/kernel | sort -V | tail -1 | xargs dirname)")
-	[ -e "$dir.new/root/lib/modules/$kver/build" ] || die "$suite: kernel $kver has no matching headers"
+	# by chroot: the link may be absolute, and this host has no such directory
+	chroot "$dir.new/root" test -e "/lib/modules/$kver/build/Makefile" || die "$suite: kernel $kver has no matching headers"
 	echo "$kver" >"$dir.new/kver"
 	extract_vmlinux "$dir.new/root/boot/vmlinuz-$kver" >"$dir.new/vmlinux"
 	[ "$(head -c 4 "$dir.new/vmlinux" | tail -c 3)" = ELF ] || die "$suite: no vmlinux in the kernel image"
@@ -84,7 +85,6 @@ build() { # SUITE DIR
 	make_initrd "$dir.new" "$kver"
 	mb=$(du -sm "$dir.new/root" | cut -f1)
 	mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$dir.new/root" "$dir.new/root.ext4" $((mb * 115 / 100 + 400))M >/dev/null
-	rm -rf
 	mv "$dir.new" "$dir"
 }
 
