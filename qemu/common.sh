@@ -54,6 +54,30 @@ sources_list() {
 	[ -z "$_sec" ] || echo "${2:-deb} $_sec $1-security main"
 }
 
+# apt_private DIR SUITE deb|deb-src: from here on apt knows the main list of that suite and nothing else. It
+# checks by the archive's signed index, with lists of its own in DIR: the host's sources stay as they are
+apt_private() {
+	rm -rf "$1"
+	mkdir -p "$1/etc" "$1/lists/partial" "$1/cache/archives/partial"
+	cat /usr/share/keyrings/debian-archive-*.gpg >"$1/etc/keys.gpg" 2>/dev/null || :
+	sources_list "$2" "$3" | sed -n "1s|^$3 |$3 [signed-by=$1/etc/keys.gpg] |p" >"$1/etc/sources.list"
+	: >"$1/etc/status"
+	{
+		apt_settings
+		cat <<-E
+			Dir::Etc::sourcelist "$1/etc/sources.list";
+			Dir::Etc::sourceparts "/dev/null";
+			Dir::State::lists "$1/lists";
+			Dir::State::status "$1/etc/status";
+			Dir::Cache "$1/cache";
+			Acquire::Languages "none";
+			APT::Sandbox::User "root";
+		E
+	} >"$1/etc/apt.conf"
+	export APT_CONFIG="$1/etc/apt.conf"
+	retry 3 apt-get -q update
+}
+
 # KVM by the CPU's flags: a /dev/kvm node alone proves nothing
 have_kvm() { [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; }
 

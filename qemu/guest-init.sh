@@ -36,10 +36,10 @@ poweroff_now() {
 # shellcheck source=/dev/null
 [ ! -e /spray/init-hook.sh ] || . /spray/init-hook.sh
 : >/out/started
-if [ "$SPRAY_SHELL" = 1 ]; then
+if [ -n "$SPRAY_SHELL" ]; then
 	# a pid 1 shell has no job control: setsid gives it the console
 	echo "guest shell: tests in /spray/tests/guest, fabric in /spray/fabric.sh; exit powers off"
-	cd /spray && setsid -c bash -i <>/dev/ttyS0 >&0 2>&1
+	cd /spray && setsid -c bash -i <>"/dev/$SPRAY_SHELL" >&0 2>&1
 	echo 0 >/out/rc
 	poweroff_now
 fi

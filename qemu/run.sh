@@ -16,7 +16,7 @@
 # Results: tap, rc, stderr, dmesg, console and whatever the test writes to /out.
 # Exit: 0 passed, 1 test failed or kernel log not clean, 2 harness trouble, 124 time is up.
 . "$(dirname "$0")/common.sh"
-set -o pipefail
+. "$QEMU_DIR/results.sh"
 
 suite=bookworm cpus=1 mem=1536 limit=600 icount='' shell='' nobuild='' append='' out='' envs=()
 while getopts "s:c:m:t:iIe:na:o:" o; do
@@ -37,33 +37,11 @@ stage=$SPRAY_CACHE/build-$suite-$(echo "$TOP" | sha256sum | cut -c1-8)/stage
 if [ -z "$nobuild" ]; then stage=$("$QEMU_DIR/build.sh" "$suite"); fi
 [ -d "$stage" ] || die "nothing built yet for $suite"
 
-name=${1:-shell}; name=$(basename "$name" .sh)
-out=${out:-$SPRAY_CACHE/results/$(date +%m%d-%H%M%S)-$suite-$name-$$}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-mkdir -p "$SPRAY_CACHE/results"
-ln -sfn "$out" "$SPRAY_CACHE/results/last"
-# a copy: the next build must not pull files from under this guest
-rm -rf "$out/.stage"
-flock "$(dirname "$stage")/lock" cp -a "$stage" "$out/.stage"
+name=$(basename "${1:-shell}" .sh)
+results_dir "$suite" "$stage"
 trap 'rm -rf "$out/.stage"; [ -z "${qpid:-}" ] || kill "$qpid" 2>/dev/null || :' EXIT
 trap 'exit 130' INT TERM
-
-{
-	echo "export SPRAY_SUITE=$suite SPRAY_SHELL=$shell SPRAY_CPUS=$cpus SPRAY_ICOUNT=$icount"
-	for v in ${!SPRAY_*}; do
-		case $v in SPRAY_CACHE|SPRAY_SUITE|SPRAY_SHELL|SPRAY_CPUS|SPRAY_ICOUNT) continue ;; esac
-		printf 'export %s=%q\n' "$v" "${!v}"
-	done
-	for v in "${envs[@]}"; do printf 'export %q\n' "$v"; done
-} >"$out/environment"
-{
-	case ${1:-} in
-	*/*) ;;
-	*) set -- "/spray/tests/guest/${1:-none}.sh" "${@:2}"; printf 'exec bash ' ;;
-	esac
-	printf '%q ' "$@"
-} >"$out/command"
+guest_job "SPRAY_SUITE=$suite SPRAY_SHELL=${shell:+ttyS0} SPRAY_CPUS=$cpus SPRAY_ICOUNT=$icount" "$@"
 
 qemu() {
 	local accel=(-accel "tcg,thread=multi,tb-size=512" -cpu max)
@@ -88,7 +66,7 @@ qemu() {
 }
 
 for try in 1 2 3; do
-	rm -f "$out"/{started,tap,rc,stderr,dmesg,console,qemu}
+	forget_results
 	start=$SECONDS rc=0
 	if [ -n "$shell" ]; then (qemu) || rc=$?; exit $rc; fi
 	(qemu) >"$out/qemu" 2>&1 </dev/null &
@@ -98,23 +76,5 @@ for try in 1 2 3; do
 	[ ! -e "$out/started" ] || break
 	say "the guest died in its boot (try $try, qemu exit $rc): $(tail -n 3 "$out/console" "$out/qemu" 2>/dev/null | tr -d '\r' | tail -n 4)"
 done
-took=$((SECONDS - start))
 [ -e "$out/started" ] || die "no boot in three tries: $out"
-
-cat "$out/tap" 2>/dev/null || :
-fail=
-[ $rc != 124 ] || fail="time is up ($limit s)"
-trc=$(cat "$out/rc" 2>/dev/null || echo none)
-[ -n "$fail" ] || [ "$trc" = 0 ] || fail="test exit $trc"
-# no log from the test's end: the console has at least the trouble
-log=$out/dmesg
-[ -s "$log" ] || { log=$out/console; [ -n "$fail" ] || fail="guest died"; }
-bad=$("$QEMU_DIR/klog.sh" "$log" "$out/console") || fail="${fail:+$fail; }kernel log not clean"
-if [ -n "$fail" ]; then
-	echo "# FAILED: $name on $suite: $fail (${took} s, $out)"
-	[ -z "$bad" ] || echo "$bad" | sed 's/^/# /'
-	tail -n 5 "$out/stderr" 2>/dev/null | sed 's/^/# stderr: /' || :
-	case $fail in time*) exit 124 ;; esac
-	exit 1
-fi
-echo "# passed: $name on $suite (${took} s, $out)"
+verdict "$suite" "$rc" $((SECONDS - start))

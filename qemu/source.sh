@@ -3,33 +3,12 @@
 # source.sh SUITE: fetches, once, the rdma-core source package of a Debian suite for the provider's
 # private headers, and prints the directory of the unpacked tree.
 #
-# apt checks the tarball against the archive's signed index. It runs with lists of its own, so the
-# host's sources stay as they are. A mirror may lack a suite's tarball: 44 and 56 share their private
-# ABI (34), so the newer one stands in.
+# A mirror may lack a suite's tarball: 44 and 56 share their private ABI (34), so the newer one stands in.
 . "$(dirname "$0")/common.sh"
 
 fetch() { # SUITE DIR
 	w=$2.new
-	rm -rf "$w"
-	mkdir -p "$w/etc" "$w/lists/partial" "$w/cache/archives/partial"
-	sources_list "$1" deb-src | head -1 >"$w/etc/sources.list"
-	: >"$w/etc/status"
-	{
-		apt_settings
-		cat <<-E
-			Dir::Etc::sourcelist "$w/etc/sources.list";
-			Dir::Etc::sourceparts "/dev/null";
-			Dir::State::lists "$w/lists";
-			Dir::State::status "$w/etc/status";
-			Dir::Cache "$w/cache";
-			Acquire::Languages "none";
-			APT::Sandbox::User "root";
-		E
-	} >"$w/etc/apt.conf"
-	export APT_CONFIG="$w/etc/apt.conf"
-	cat /usr/share/keyrings/debian-archive-*.gpg >"$w/etc/keys.gpg" 2>/dev/null || :
-	sed -i "s|^deb-src |deb-src [signed-by=$w/etc/keys.gpg] |" "$w/etc/sources.list"
-	retry 3 apt-get -q update || return 1
+	apt_private "$w" "$1" deb-src || return 1
 	# the .dsc may be the missing part: what counts is that the tarball came
 	(cd "$w" && retry 2 apt-get -q source --download-only rdma-core) || :
 	t=$(find "$w" -maxdepth 1 -name 'rdma-core_*.orig.tar.*' ! -name '*.asc')

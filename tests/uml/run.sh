@@ -16,7 +16,7 @@
 # Results: tap, rc, stderr, dmesg, console, kmemleak and whatever the test writes to /out.
 # Exit: 0 passed, 1 test failed or kernel log not clean, 2 harness trouble, 124 time is up.
 . "$(dirname "$0")/common.sh"
-set -o pipefail
+. "$QEMU_DIR/results.sh"
 
 flavour=debug cpus=2 mem=2048 limit=900 shell='' nobuild='' append='' out='' envs=()
 while getopts "k:c:m:t:Ie:na:o:" o; do
@@ -37,32 +37,13 @@ stage=$SPRAY_CACHE/uml-build-$flavour-$(echo "$TOP" | sha256sum | cut -c1-8)/sta
 if [ -z "$nobuild" ]; then stage=$("$UML_DIR/build.sh" "$flavour"); fi
 [ -d "$stage" ] || die "nothing built yet for $flavour"
 
-name=${1:-shell}; name=$(basename "$name" .sh)
-out=${out:-$SPRAY_CACHE/results/$(date +%m%d-%H%M%S)-uml-$flavour-$name-$$}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-ln -sfn "$out" "$SPRAY_CACHE/results/last"
-rm -rf "$out"/{started,tap,rc,stderr,dmesg,console,kmemleak,.stage}
-flock "$(dirname "$stage")/lock" cp -a "$stage" "$out/.stage"
+name=$(basename "${1:-shell}" .sh)
+results_dir "uml-$flavour" "$stage"
+forget_results
 mkdir -p "$out/.mnt"
 trap 'rm -rf "$out/.stage"; rmdir "$out/.mnt" 2>/dev/null || :; [ -z "${pid:-}" ] || kill "$pid" 2>/dev/null || :' EXIT
 trap 'exit 130' INT TERM
-
-{
-	echo "export SPRAY_SUITE=$SPRAY_UML_ROOT SPRAY_SHELL=$shell SPRAY_CPUS=$cpus SPRAY_ICOUNT= SPRAY_UML=$flavour"
-	for v in ${!SPRAY_*}; do
-		case $v in SPRAY_CACHE|SPRAY_SUITE|SPRAY_SHELL|SPRAY_CPUS|SPRAY_ICOUNT|SPRAY_UML*) continue ;; esac
-		printf 'export %s=%q\n' "$v" "${!v}"
-	done
-	for v in "${envs[@]}"; do printf 'export %q\n' "$v"; done
-} >"$out/environment"
-{
-	case ${1:-} in
-	*/*) ;;
-	*) set -- "/spray/tests/guest/${1:-none}.sh" "${@:2}"; printf 'exec bash ' ;;
-	esac
-	printf '%q ' "$@"
-} >"$out/command"
+guest_job "SPRAY_SUITE=$SPRAY_UML_ROOT SPRAY_SHELL=${shell:+tty0} SPRAY_CPUS=$cpus SPRAY_ICOUNT= SPRAY_UML=$flavour" "$@"
 
 # The root is put together in a mount namespace of its own and goes with it.
 guest() {
@@ -89,22 +70,5 @@ if [ -n "$shell" ]; then (guest) || rc=$?; exit $rc; fi
 pid=$!
 wait "$pid" || rc=$?
 pid=
-took=$((SECONDS - start))
 [ -e "$out/started" ] || { tail -n 20 "$out/console"; die "no boot: $out"; }
-
-cat "$out/tap" 2>/dev/null || :
-fail=
-[ $rc != 124 ] || fail="time is up ($limit s)"
-trc=$(cat "$out/rc" 2>/dev/null || echo none)
-[ -n "$fail" ] || [ "$trc" = 0 ] || fail="test exit $trc"
-log=$out/dmesg
-[ -s "$log" ] || { log=$out/console; [ -n "$fail" ] || fail="guest died"; }
-bad=$("$QEMU_DIR/klog.sh" "$log" "$out/console") || fail="${fail:+$fail; }kernel log not clean"
-if [ -n "$fail" ]; then
-	echo "# FAILED: $name on uml/$flavour: $fail (${took} s, $out)"
-	[ -z "$bad" ] || echo "$bad" | sed 's/^/# /'
-	tail -n 5 "$out/stderr" 2>/dev/null | sed 's/^/# stderr: /' || :
-	case $fail in time*) exit 124 ;; esac
-	exit 1
-fi
-echo "# passed: $name on uml/$flavour (${took} s, $out)"
+verdict "uml/$flavour" "$rc" $((SECONDS - start))

@@ -1,31 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # source.sh: fetches, once, the newest linux-source package of $SPRAY_UML_SUITE and prints the directory
-# of the unpacked tree. apt checks it against the archive's signed index, with lists of its own.
+# of the unpacked tree.
 . "$(dirname "$0")/common.sh"
 
 fetch() { # LINK
 	w=$SPRAY_CACHE/linux.new
-	rm -rf "$w"
-	mkdir -p "$w/etc" "$w/lists/partial" "$w/cache/archives/partial"
-	sources_list "$SPRAY_UML_SUITE" | head -1 >"$w/etc/sources.list"
-	: >"$w/etc/status"
-	{
-		apt_settings
-		cat <<-E
-			Dir::Etc::sourcelist "$w/etc/sources.list";
-			Dir::Etc::sourceparts "/dev/null";
-			Dir::State::lists "$w/lists";
-			Dir::State::status "$w/etc/status";
-			Dir::Cache "$w/cache";
-			Acquire::Languages "none";
-			APT::Sandbox::User "root";
-		E
-	} >"$w/etc/apt.conf"
-	export APT_CONFIG="$w/etc/apt.conf"
-	cat /usr/share/keyrings/debian-archive-*.gpg >"$w/etc/keys.gpg" 2>/dev/null || :
-	sed -i "s|^deb |deb [signed-by=$w/etc/keys.gpg] |" "$w/etc/sources.list"
-	retry 3 apt-get -q update || return 1
+	apt_private "$w" "$SPRAY_UML_SUITE" deb || return 1
 	p=$(apt-cache pkgnames linux-source- | grep -E '^linux-source-[0-9]+\.[0-9]+$' | sort -V | tail -1)
 	[ -n "$p" ] || return 1
 	(cd "$w" && retry 3 apt-get -q download "$p") || return 1
