@@ -66,16 +66,20 @@ struct spray_rqe *spray_rq_get(struct spray_qp *qp, u32 idx)
 	return rqe;
 }
 
-bool spray_rq_sleep(struct spray_qp *qp)
+/* From now on posters ring; one that did not see that is seen here. Return: the index. */
+static u32 spray_rq_ask(struct spray_qp *qp)
 {
-	struct spray_wq *rq = &qp->resp.rq;
-
-	WRITE_ONCE(rq->asleep, 1);
+	WRITE_ONCE(qp->resp.rq.asleep, 1);
 	if (qp->ctl)
 		WRITE_ONCE(qp->ctl->rq_need_doorbell, 1);
 	/* Pairs with the poster: index, full barrier, word. Here: word, full barrier, index. */
 	smp_mb();
-	return tp_diff(qp->resp.core.rqmsn, spray_rq_pull(qp)) >= 0;
+	return spray_rq_pull(qp);
+}
+
+bool spray_rq_sleep(struct spray_qp *qp)
+{
+	return tp_diff(qp->resp.core.rqmsn, spray_rq_ask(qp)) >= 0;
 }
 
 void spray_rq_wake(struct spray_qp *qp)
@@ -261,7 +265,7 @@ int spray_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 		}
 	}
 	spin_unlock_irqrestore(&qp->resp.rq.lock, flags);
-	smp_mb();	/* pairs with spray_rq_sleep() */
+	smp_mb();	/* pairs with spray_rq_ask() */
 	if (READ_ONCE(qp->resp.rq.asleep))
 		spray_kick_any(qp);
 	return err;
@@ -342,13 +346,8 @@ void spray_flush_rq(struct spray_qp *qp)
 	u32 end;
 
 	lockdep_assert_held(&qp->resp.lock);
-	/* From now on posters ring; one that did not see that is seen here. */
-	WRITE_ONCE(rq->asleep, 1);
-	if (qp->ctl)
-		WRITE_ONCE(qp->ctl->rq_need_doorbell, 1);
-	smp_mb();
 	/* One look at the index: what a hostile ring claims later is for its next doorbell. */
-	end = spray_rq_pull(qp);
+	end = spray_rq_ask(qp);
 	while (rq->cons != end) {
 		struct spray_cqe c = {
 			.status = IB_WC_WR_FLUSH_ERR,

@@ -47,7 +47,7 @@ void spray_timer_arm(struct spray_timer *t, u64 at)
 void spray_qp_kick(struct spray_qp *qp)
 {
 	spray_req_pump(qp);
-	/* Asleep is set before the posted index is looked at: see spray_rq_sleep(). */
+	/* Asleep is set before the posted index is looked at: see spray_rq_ask(). */
 	if (!READ_ONCE(qp->resp.rq.asleep)) {
 		spray_qp_settle(qp);
 		return;
