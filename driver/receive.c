@@ -390,11 +390,13 @@ static s32 spray_credits(struct spray_qp *qp)
 	return rq->entries ? (s32)(rq->avail - rq->cons) : -1;
 }
 
-static void spray_resp_answer(struct spray_qp *qp)
+/* The answer that is due for a space, if any; its half's lock held. */
+static void spray_answer(struct spray_qp *qp, enum tp_space space)
 {
 	struct tp_ack a;
 
-	if (tp_resp_take_ack(&qp->resp.core, spray_credits(qp), &a))
+	if (space == TP_REQUEST ? tp_resp_take_ack(&qp->resp.core, spray_credits(qp), &a) :
+				  tp_req_take_ack(&qp->req.core, &a))
 		spray_send_ack(qp, &a);
 }
 
@@ -405,7 +407,7 @@ void __spray_resp_progress(struct spray_qp *qp)
 		spray_resp_advance(qp);
 		__spray_resp_pump(qp);
 	}
-	spray_resp_answer(qp);
+	spray_answer(qp, TP_REQUEST);
 }
 
 /* --- requests: arrival --- */
@@ -477,6 +479,19 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 	spray_resp_advance(qp);
 }
 
+/* A packet or a probe is here. The core remembers one probe; each gets an answer of its own. */
+static void spray_rx_note(struct spray_rx *rx, struct spray_qp *qp, struct tp_rx *window,
+			  const struct tp_pkt *p)
+{
+	if (p->kind == TP_PROBE && window->probe)
+		spray_answer(qp, p->space);
+	tp_rx_seen(window, rx->entropy, rx->ce);
+	if (p->kind == TP_PROBE) {
+		spray_count(qp->dev, rx_probes);
+		tp_rx_probed(window, p->probe_id);
+	}
+}
+
 /* A packet of the request space, or a probe of it. resp.lock held. */
 static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp_pkt *p,
 			     const u8 *data, u32 len)
@@ -485,9 +500,7 @@ static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp
 
 	if (r->live && r->nak && !r->failed) {
 		/* The NAK waits for responses owed; the peer must hear that we live. */
-		tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
-		if (p->kind == TP_PROBE)
-			tp_rx_probed(&r->core.rx, p->probe_id);
+		spray_rx_note(rx, qp, &r->core.rx, p);
 		r->core.rx.ack_wanted = true;
 		return;
 	}
@@ -505,13 +518,9 @@ static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp
 		if (READ_ONCE(qp->state) == IB_QPS_RTR || READ_ONCE(qp->state) == IB_QPS_INIT)
 			r->event = IB_EVENT_COMM_EST;
 	}
-	tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
-	if (p->kind == TP_PROBE) {
-		spray_count(qp->dev, rx_probes);
-		tp_rx_probed(&r->core.rx, p->probe_id);
-	} else {
+	spray_rx_note(rx, qp, &r->core.rx, p);
+	if (p->kind != TP_PROBE)
 		spray_rx_data(qp, p, data, len);
-	}
 }
 
 /* --- responses --- */
@@ -574,12 +583,9 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 		spray_count(qp->dev, drop_qp_state);
 		return;
 	}
-	tp_rx_seen(&r->core.rx, rx->entropy, rx->ce);
-	if (p->kind == TP_PROBE) {
-		spray_count(qp->dev, rx_probes);
-		tp_rx_probed(&r->core.rx, p->probe_id);
+	spray_rx_note(rx, qp, &r->core.rx, p);
+	if (p->kind == TP_PROBE)
 		return;
-	}
 	switch (tp_req_response(&r->core, p, len, &op)) {
 	case TP_TAKE_TURN:
 		if (!spray_run_response(qp, op, p, data, len))
@@ -756,11 +762,9 @@ static void spray_rx_serve(struct spray_qp *qp, u32 half)
 		spin_unlock(&qp->resp.lock);
 	}
 	if (half & SPRAY_TOUCH_REQ) {
-		struct tp_ack a;
-
 		spin_lock(&qp->req.lock);
-		if (qp->req.live && tp_req_take_ack(&qp->req.core, &a))
-			spray_send_ack(qp, &a);
+		if (qp->req.live)
+			spray_answer(qp, TP_RESPONSE);
 		__spray_req_pump(qp);
 		spin_unlock(&qp->req.lock);
 	}

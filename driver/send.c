@@ -396,7 +396,7 @@ void __spray_resp_pump(struct spray_qp *qp)
 		err = spray_send_burst(qp, &r->core.tx, &b, now, spray_gather_response, &bad);
 		if (err == -ENOMEM)
 			break;
-		if (err) {
+		if (err && tp_tx_unreadable(&r->core.tx, &b)) {
 			/* The memory went away between READ and (re)sending it: nothing else is left. */
 			spray_resp_fail(qp, TP_NAK_REM_OP, IB_EVENT_QP_ACCESS_ERR, true);
 			return;

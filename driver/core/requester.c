@@ -177,7 +177,7 @@ static bool tp_req_prepare_one(struct tp_req *q)
 
 	if (q->prepared == q->tx.tail || !tp_req_may_start(q, op))
 		return false;
-	op->rqmsn = q->next_rqmsn;
+	op->rqmsn = tp_op_is_read(op) ? q->rd_head : q->next_rqmsn;
 	if (tp_op_takes_receive(op))
 		q->next_rqmsn++;
 	if (tp_op_is_read(op))

@@ -188,26 +188,24 @@ void tp_resp_nak(struct tp_resp *r, enum tp_nak nak)
 }
 
 /*
- * The peer starts READ number n only when number n - max_dest_rd is complete,
- * so the request itself acknowledges that response, lost SACKs or not.
- * Return: false if that response was not even sent.
+ * A READ or ATOMIC says how many of its kind are complete at the peer: the
+ * request itself acknowledges those responses, lost SACKs or not.
+ * Return: false if one of them was not even sent, or more are open than may be.
  */
-static bool retire_implied(struct tp_resp *r, u64 now)
+static bool retire_implied(struct tp_resp *r, u32 done, u64 now)
 {
 	struct tp_tx *t = &r->tx;
 	struct tp_ack a = { .space = TP_RESPONSE, .value = CREDITS_UNKNOWN };
 	const struct tp_op *op;
-	u32 i;
 
-	if (t->tail - t->head < r->max_dest_rd)
-		return true;
-	i = t->tail - r->max_dest_rd;
-	op = &t->ops[i & t->op_mask];
-	if (tp_diff(i, t->started) >= 0 || tp_before(t->nxt, op->first_psn + op->npkts))
-		return false;
-	a.exec_psn = op->first_psn + op->npkts;
-	a.cum_psn = tp_before(a.exec_psn, t->una) ? t->una : a.exec_psn;
-	tp_resp_ack(r, now, &a);
+	if (tp_diff(done, t->head) > 0) {
+		op = &t->ops[(done - 1) & t->op_mask];
+		if (tp_diff(done, t->started) > 0 || tp_before(t->nxt, op->first_psn + op->npkts))
+			return false;
+		a.exec_psn = op->first_psn + op->npkts;
+		a.cum_psn = tp_before(a.exec_psn, t->una) ? t->una : a.exec_psn;
+		tp_resp_ack(r, now, &a);
+	}
 	return t->tail - t->head < r->max_dest_rd;
 }
 
@@ -217,7 +215,8 @@ bool tp_resp_read(struct tp_resp *r, const struct tp_pkt *p, u32 payload, u64 no
 	struct tp_op *op;
 	bool read = p->kind == TP_READ;
 
-	if (!r->has_tx || !r->max_dest_rd || !is_read_or_atomic(p->kind) || !retire_implied(r, now))
+	if (!r->has_tx || !r->max_dest_rd || !is_read_or_atomic(p->kind) ||
+	    !retire_implied(r, tp_extend16(p->rqmsn, r->rd_no), now))
 		return false;
 	op = &t->ops[t->tail & t->op_mask];
 	*op = (struct tp_op) {

@@ -113,7 +113,7 @@ void tp_resp_nak(struct tp_resp *r, enum tp_nak nak);
  * tp_resp_read() - the READ or ATOMIC at the executed point becomes a response message
  * @o: on return the op, filled (kind, msn, rqmsn = rd_no, raddr, rkey, length ...);
  *	for an ATOMIC the shell sets swap_add = the value found
- * Implies that responses max_dest_rd back and older have arrived.
+ * @p->rqmsn implies which responses have arrived.
  * Return: false if the peer has more open than it may (invalid request).
  */
 bool tp_resp_read(struct tp_resp *r, const struct tp_pkt *p, u32 payload, u64 now, struct tp_op **o);

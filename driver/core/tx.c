@@ -452,6 +452,35 @@ void tp_tx_dropped(struct tp_tx *t, const struct tp_burst *b, u32 first_psn)
 }
 
 /**
+ * tp_tx_unreadable() - the bytes of the burst's latest packet can't be read (any more)
+ * @t: packet space
+ * @b: the burst
+ * The peer had its reasons to let the memory go before this moment, so the
+ * answer to any later probe reports the packet. Until then nothing is resent.
+ * Return: true: the peer needs it, or it was never sent.
+ */
+bool tp_tx_unreadable(struct tp_tx *t, const struct tp_burst *b)
+{
+	u32 psn = b->psn - 1;
+
+	if (!b->rtx)
+		return true;
+	if (t->doubt != TP_DOUBT_NONE && t->doubt_psn == psn) {
+		if (t->doubt == TP_DOUBT_ANSWERED)
+			return true;
+	} else {
+		t->doubt = TP_DOUBT_ASKED;
+		t->doubt_psn = psn;
+		t->doubt_id = (t->probe_id + 1) & TP_PROBE_ID;
+		t->probe_wanted = true;
+	}
+	tp_tx_dropped(t, b, psn);
+	if (!t->probe_wanted)	/* asked: its answer ends the wait */
+		t->retry_at_ns = max(t->retry_at_ns, t->probe_at_ns);
+	return false;
+}
+
+/**
  * tp_tx_halt() - send nothing at or after a PSN any more
  * @t: packet space
  * @psn: not beyond the next new one

@@ -108,6 +108,8 @@ enum {
  * @again, @nagain: EVs of bursts that were heard: to be used again, the oldest first
  * @probe_ev, @probe_stamp, @probe_id, @probe_open: the last probe; whether it waits for its answer
  * @probe_wanted: tp_tx_probe() will give one
+ * @doubt: TP_DOUBT_*, about the packet @doubt_psn, whose bytes can't be read again
+ * @doubt_id: first probe whose answer settles it
  * @limited: the last attempt to send was stopped by the congestion window
  * @hold_new: nothing new is sent, only retransmissions (RNR)
  * @halted: nothing at or after PSN @halt_psn is ever sent (again)
@@ -149,11 +151,14 @@ struct tp_tx {
 	u8 again[TP_DELAYS];
 	bool probe_open;
 	bool probe_wanted;
+	u8 doubt;
 	bool limited;
 	bool hold_new;
 	bool halted;
 	u16 probe_id;
+	u16 doubt_id;
 	u16 payload_hint;
+	u32 doubt_psn;
 	u32 dqpn;
 	struct tp_op *ops;
 	u32 op_mask;
@@ -236,7 +241,8 @@ void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *op
  * @may_start: messages with index before this may start (requester: fence, read depth)
  * @b: filled
  *
- * Retransmissions come first and need no window. Burst size is
+ * Retransmissions come first; they need no receive window, but room in the congestion window
+ * like all. Burst size is
  * clamp(cwnd / 16 paths, 1, TP_BURST_MAX), less when less may be sent.
  * Return: false if nothing can be sent now.
  */
@@ -258,6 +264,14 @@ bool tp_tx_next(struct tp_tx *t, u64 now, struct tp_burst *b, struct tp_out *o);
  * then asks for a new attempt.
  */
 void tp_tx_dropped(struct tp_tx *t, const struct tp_burst *b, u32 first_psn);
+
+/**
+ * tp_tx_unreadable() - the bytes of the burst's latest packet can't be read (any more)
+ * Sent before, it may have arrived and its message be over: then its memory may rightly be gone.
+ * So the peer is asked, and only what it still misses is a fault.
+ * Return: true: the message can't be completed. false: the packet is lost again; go on.
+ */
+bool tp_tx_unreadable(struct tp_tx *t, const struct tp_burst *b);
 
 /* A probe is due: id and path of it. Return: false if none. */
 bool tp_tx_probe(struct tp_tx *t, u64 now, struct tp_pkt *p, u8 *ev);

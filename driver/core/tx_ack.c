@@ -188,6 +188,8 @@ static void tp_tx_take_received(struct tp_tx *t, const struct tp_ack *a, u32 cum
 	}
 	while (t->una != t->nxt && (tp_tx_rec(t, t->una)->flags & TP_SENT_RECEIVED))
 		t->una++;
+	if (tp_before(t->doubt_psn, t->una))
+		t->doubt = TP_DOUBT_NONE;
 	tp_tx_look_until(t, t->una);
 }
 
@@ -219,6 +221,11 @@ static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, s
 	if (!t->probe_open || a->probe_id != t->probe_id)
 		return false;
 	t->probe_open = false;
+	if (t->doubt == TP_DOUBT_ASKED &&
+	    ((t->probe_id - t->doubt_id) & TP_PROBE_ID) <= TP_PROBE_ID / 2) {
+		t->doubt = TP_DOUBT_ANSWERED;
+		t->retry_at_ns = 0;
+	}
 	t->silent = 0;
 	t->rto_backoff = 0;
 	if (!tp_tx_all_received(t))	/* what is resent now may be lost again, but not by silence */

@@ -10,6 +10,12 @@
 
 enum { TP_SILENT = 2 };		/* so many probes unanswered: nobody is there */
 
+enum {				/* may a packet that can't be read again have arrived? */
+	TP_DOUBT_NONE,
+	TP_DOUBT_ASKED,
+	TP_DOUBT_ANSWERED,	/* what is still missing now, the peer needs */
+};
+
 static inline struct tp_sent *tp_tx_rec(const struct tp_tx *t, u32 psn)
 {
 	return &t->sent[psn & (TP_WINDOW - 1)];

@@ -92,8 +92,9 @@ enum tp_space {
  * @dqpn: destination QPN, 24 bits
  * @psn: 24 bits from decode; 32 bits once extended
  * @msn: counts messages of this space, 16 bits from decode
- * @rqmsn: counts messages that consume a receive, 16 bits from decode; in the
- *	response space the ordinal of the READ or ATOMIC among their like
+ * @rqmsn: counts messages that consume a receive, 16 bits from decode. READ, ATOMIC: how many
+ *	of their like are complete at the requester. In the response space: the ordinal of the
+ *	READ or ATOMIC among their like
  * @va: WRITE, READ, ATOMIC: remote address of this packet's first byte.
  *	SEND, READ_DATA: byte offset inside the message
  * @rkey: remote key (0 where there is no remote address)

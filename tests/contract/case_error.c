@@ -834,6 +834,53 @@ CASE(error_no_read_slots,
 	conn_prove(c);
 }
 
+CASE(error_reads_above_the_peers_depth,
+     "max_rd_atomic above the peer's max_dest_rd_atomic: all well, or refused; no READ hangs")
+{
+	struct conn_opt o = conn_defaults();
+	size_t len = 6000;
+	struct buf *b = buf_new(&ct_dev[1], len, ACC_ALL), *a[8];
+	struct conn *c;
+	int round, i;
+
+	o.dest_rd_atomic = 1;
+	o.rd_atomic = 4;
+	c = conn_new(&o);
+	pat_fill(b->p, len, 9, 0);
+	for (i = 0; i < 8; i++)
+		a[i] = buf_new(&ct_dev[0], len, ACC_ALL);
+	for (round = 0; round < ROUNDS(10, 3); round++) {
+		bool good = true;
+		struct ibv_wc wc;
+
+		for (i = 0; i < 8; i++) {
+			struct ibv_sge s = buf_sge(a[i], 0, len);
+			struct ibv_send_wr wr = wr_make(IBV_WR_RDMA_READ, i, &s, 1,
+							IBV_SEND_SIGNALED);
+
+			memset(a[i]->p, 0, len);
+			wr_remote(&wr, b, 0);
+			post_send(c->qp[0], &wr);
+		}
+		for (i = 0; i < 8; i++) {
+			cq_wait(c->scq[0], &wc);
+			CHECK_EQ(wc.wr_id, i, "wr_id");
+			ct_doing("round %d, READ %d: status %d", round, i, wc.status);
+			if (wc.status == IBV_WC_SUCCESS) {
+				CHECK(good, "a good READ after a bad one");
+				pat_check(a[i]->p, len, 9, 0, "READ data");
+			} else if (good) {
+				CHECK_EQ(wc.status, IBV_WC_REM_INV_REQ_ERR, "refusal");
+				good = false;
+			} else {
+				CHECK_EQ(wc.status, IBV_WC_WR_FLUSH_ERR, "status behind a refusal");
+			}
+		}
+		conn_restart(c);
+	}
+	conn_prove(c);
+}
+
 /* ---- C7: silence after death ---------------------------------------------------------------- */
 
 /*
@@ -1231,6 +1278,31 @@ CASE(local_dereg_in_flight, "dereg_mr of the source while WRITEs from it are und
 		conn_restart(c);
 		conn_prove(c);
 	}
+}
+
+CASE(read_source_dereg, "the source of a READ is deregistered as soon as the READ has completed")
+{
+	struct conn_opt o = conn_defaults();
+	struct conn *c = conn_new(&o);
+	size_t len = 48 * KIB;
+	struct buf *a = buf_new(&ct_dev[0], len, ACC_ALL);
+	int round;
+
+	for (round = 0; round < ROUNDS(200, 60); round++) {
+		struct buf *b = buf_new(&ct_dev[1], len, ACC_ALL);
+		struct ibv_sge s = buf_sge(a, 0, len);
+		struct ibv_send_wr wr = wr_make(IBV_WR_RDMA_READ, round, &s, 1, IBV_SEND_SIGNALED);
+
+		ct_doing("round %d", round);
+		pat_fill(b->p, len, round, 0);
+		wr_remote(&wr, b, 0);
+		post_send(c->qp[0], &wr);
+		cq_expect(c->scq[0], c->qp[0], round, IBV_WC_SUCCESS);
+		/* answers may be lost: the peer may still want to send some of it again */
+		buf_dereg(b);
+		pat_check(a->p, len, round, 0, "READ data");
+	}
+	conn_prove(c);
 }
 
 CASE(churn, "connections made and torn down under traffic, from both ends")

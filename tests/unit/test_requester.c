@@ -206,7 +206,7 @@ TEST(next_done__local_work)
 
 TEST(post__numbers)
 {
-	u32 want_rq[] = { 0, 1, 1, 2, 2, 3 }, i;
+	u32 want_rq[] = { 0, 1, 1, 0, 2, 0 }, i;	/* READ, ATOMIC: how many are complete */
 	struct tp_burst b;
 
 	start();
@@ -226,6 +226,28 @@ TEST(post__numbers)
 		assert_int_equal(o.pkt.ack_req, i == 5);
 		assert_false(tp_tx_next(&q.tx, now, &b, &o));
 	}
+}
+
+/* The request tells how far the responses have come. */
+TEST(post__read_tells_what_is_complete)
+{
+	start();
+	post(TP_READ, 5);
+	post(TP_CAS, 8);
+	send_all();
+	assert_int_equal(out.pkt.rqmsn, 0);
+	ack(2);
+	tp_req_rd_done(&q, 1);
+	post(TP_READ, 5);
+	send_all();
+	assert_int_equal(out.pkt.rqmsn, 0);	/* the first is open */
+	tp_req_rd_done(&q, 0);
+	post(TP_SEND, 5);
+	send_all();
+	assert_int_equal(out.pkt.rqmsn, 0);	/* of a SEND: its receive */
+	post(TP_FAA, 8);
+	send_all();
+	assert_int_equal(out.pkt.rqmsn, 2);
 }
 
 TEST(post__after_silence_is_a_new_beginning)
@@ -1220,6 +1242,7 @@ int main(void)
 		RUN(next_done__read_needs_both),
 		RUN(next_done__local_work),
 		RUN(post__numbers),
+		RUN(post__read_tells_what_is_complete),
 		RUN(post__after_silence_is_a_new_beginning),
 		RUN(start__fence_waits_for_reads),
 		RUN(start__fence_of_a_read_waits_for_atomics),

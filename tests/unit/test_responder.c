@@ -599,7 +599,7 @@ TEST(read__refused)
 	assert_false(tp_resp_read(&r, &p, PL, 0, &o));
 }
 
-/* READ n + max implies that response n has arrived; one more than that may not be open. */
+/* A READ says how many are complete; their responses have arrived, and only what was sent can have. */
 TEST(read__implies_arrival)
 {
 	struct tp_resp r = fresh_with_tx();
@@ -610,6 +610,9 @@ TEST(read__implies_arrival)
 	tx_acks = 0;
 	for (i = 0; i < MAX_RD; i++)
 		assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+	assert_int_equal(tx_acks, 0);
+	assert_false(tp_resp_read(&r, &p, PL, 0, &o));	/* more than may be open */
+	p.rqmsn = 1;
 	ops[0].first_psn = r.tx.nxt - 50;		/* of an earlier life */
 	assert_false(tp_resp_read(&r, &p, PL, 0, &o));	/* the first was not even sent */
 	assert_int_equal(r.rd_no, MAX_RD);
@@ -624,15 +627,31 @@ TEST(read__implies_arrival)
 	assert_int_equal(last_tx_ack.exec_psn, 503);
 	assert_int_equal(r.tx.head, 1);
 	assert_int_equal(r.tx.tail, MAX_RD + 1);
+	assert_false(tp_resp_read(&r, &p, PL, 0, &o));	/* the same news again is none */
 	/* received further than that already: the point does not go back */
 	send_all(&r.tx);
 	r.tx.una = 510;
+	p.rqmsn = 2;
 	assert_true(tp_resp_read(&r, &p, PL, 0, &o));
 	assert_int_equal(last_tx_ack.exec_psn, 506);
 	assert_int_equal(last_tx_ack.cum_psn, 510);
 }
 
-/* Room in the slots: nothing is implied. */
+/* Also where there is room in the slots: what has arrived needs no memory any more. */
+TEST(read__implies_arrival_with_room)
+{
+	struct tp_resp r = fresh_with_tx();
+	struct tp_pkt p = read_pkt(0, 0, 250);
+	struct tp_op *o;
+
+	tp_resp_read(&r, &p, PL, 0, &o);
+	send_all(&r.tx);
+	p.rqmsn = 1;
+	assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+	assert_int_equal(r.tx.head, 1);
+}
+
+/* A number that says nothing new, or claims what was never asked for. */
 TEST(read__implies_nothing)
 {
 	struct tp_resp r = fresh_with_tx();
@@ -646,9 +665,32 @@ TEST(read__implies_nothing)
 	send_all(&r.tx);
 	tp_resp_ack(&r, 0, &a);
 	tx_acks = 0;
-	for (i = 0; i < MAX_RD; i++)
+	for (i = 0; i < MAX_RD - 1; i++)
 		assert_true(tp_resp_read(&r, &p, PL, 0, &o));
 	assert_int_equal(tx_acks, 0);
+	p.rqmsn = r.rd_no + 1;
+	assert_false(tp_resp_read(&r, &p, PL, 0, &o));
+	p.rqmsn = 0x8000;
+	assert_false(tp_resp_read(&r, &p, PL, 0, &o));
+	p.rqmsn = 0xffff;				/* long ago */
+	assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+	assert_int_equal(tx_acks, 0);
+}
+
+/* The number has 16 bits on the wire. */
+TEST(read__implied_number_wraps)
+{
+	struct tp_resp r = fresh_with_tx();
+	struct tp_pkt p = read_pkt(0, 0, 8);
+	struct tp_op *o;
+	u32 i;
+
+	for (i = 0; i < 0x10004; i++) {
+		p.rqmsn = i & 0xffff;
+		assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+		assert_int_equal(r.tx.head, i);
+		send_all(&r.tx);
+	}
 }
 
 TEST(ack__retires_executed)
@@ -837,7 +879,7 @@ static void sim_add(struct sim *s, struct tp_pkt p, u32 len)
 
 	p.psn = s->nxt++ & 0xffffff;
 	p.msn = s->msg & 0xffff;
-	p.rqmsn = s->recv & 0xffff;
+	p.rqmsn = (p.kind == TP_READ || p.kind == TP_CAS ? s->done_rd : s->recv) & 0xffff;
 	*k = (struct sim_pkt) { .p = p, .len = len, .msg = s->msg };
 }
 
@@ -1170,7 +1212,9 @@ int main(void)
 		RUN(read__atomic),
 		RUN(read__refused),
 		RUN(read__implies_arrival),
+		RUN(read__implies_arrival_with_room),
 		RUN(read__implies_nothing),
+		RUN(read__implied_number_wraps),
 		RUN(ack__retires_executed),
 		RUN(ack__keeps_what_was_not_sent),
 		RUN(ack__without_response_space),

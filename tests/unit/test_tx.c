@@ -1346,6 +1346,154 @@ TEST(dropped__is_sent_again_after_a_moment)
 	assert_int_equal(t.lost, 0);
 }
 
+/* Answer to the latest probe: received up to @cum. */
+static void answer_probe(u32 cum, u16 id)
+{
+	struct tp_ack a = ack_of(cum, cum);
+
+	a.probe = true;
+	a.probe_id = id;
+	tp_tx_ack(&t, now, &a);
+}
+
+static void resend_unreadable(u32 psn)
+{
+	assert_int_equal(burst(1), 1);
+	assert_true(last.rtx);
+	assert_int_equal(last.psn - 1, base_psn + psn);
+	assert_false(tp_tx_unreadable(&t, &last));
+	assert_true(is_lost(psn));
+	assert_int_equal(burst(1), 0);		/* a loop that sends all ends */
+}
+
+static void lose_first(void)
+{
+	start(4);
+	post(TP_WRITE, 8 * PAY);
+	burst(8);
+	tp_tx_dropped(&t, &last, base_psn);
+	now += MS;
+}
+
+TEST(unreadable__never_sent)
+{
+	start(4);
+	post(TP_WRITE, 8 * PAY);
+	burst(1);
+	assert_true(tp_tx_unreadable(&t, &last));
+}
+
+TEST(unreadable__arrived_after_all)
+{
+	struct tp_pkt p;
+	u8 ev;
+
+	lose_first();
+	resend_unreadable(0);
+	now += MS;
+	resend_unreadable(0);			/* not asked yet: no verdict */
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(0, (u16)(p.probe_id - 1));	/* of an earlier one */
+	now += MS;
+	resend_unreadable(0);
+	assert_true(t.retry_at_ns >= t.probe_at_ns);	/* the answer, or the next probe */
+	answer_probe(8, p.probe_id);
+	assert_int_equal(t.lost, 0);
+	assert_int_equal(t.doubt, 0);
+	assert_int_equal(burst(1), 0);
+}
+
+TEST(unreadable__needed)
+{
+	struct tp_pkt p;
+	u8 ev;
+
+	lose_first();
+	resend_unreadable(0);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(0, p.probe_id);
+	assert_int_equal(burst(1), 1);		/* at once */
+	assert_true(tp_tx_unreadable(&t, &last));
+}
+
+/* Each packet has its own question. */
+TEST(unreadable__another_one)
+{
+	struct tp_pkt p;
+	u8 ev;
+
+	lose_first();
+	resend_unreadable(0);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(2, p.probe_id);
+	now += MS;
+	resend_unreadable(2);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(2, p.probe_id);
+	assert_int_equal(burst(1), 1);
+	assert_true(tp_tx_unreadable(&t, &last));
+}
+
+/* Its verdict says nothing about one that is lost later but comes first. */
+TEST(unreadable__an_earlier_one)
+{
+	struct tp_burst first;
+	struct tp_pkt p;
+	u8 ev;
+
+	start(4);
+	post(TP_WRITE, 8 * PAY);
+	burst(8);
+	first = last;
+	tp_tx_dropped(&t, &first, base_psn + 2);
+	now += MS;
+	resend_unreadable(2);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(0, p.probe_id);
+	tp_tx_dropped(&t, &first, base_psn);
+	now += MS;
+	resend_unreadable(0);
+}
+
+/* Another probe under way was sent too early to know. */
+TEST(unreadable__asked_for_another_reason)
+{
+	struct tp_pkt p;
+	u8 ev;
+
+	lose_first();
+	t.probe_wanted = true;
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	t.doubt_psn = base_psn;			/* whatever is left of earlier doubts */
+	resend_unreadable(0);
+	answer_probe(0, p.probe_id);
+	now += MS;
+	resend_unreadable(0);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(0, p.probe_id);
+	assert_int_equal(burst(1), 1);
+	assert_true(tp_tx_unreadable(&t, &last));
+}
+
+/* A lost probe is followed by the next one, which settles it as well. */
+TEST(unreadable__question_is_lost)
+{
+	struct tp_pkt p;
+	u8 ev;
+
+	lose_first();
+	resend_unreadable(0);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	now += MS;
+	resend_unreadable(0);
+	now = t.probe_at_ns;
+	tp_tx_timeout(&t, now);
+	assert_true(tp_tx_probe(&t, now, &p, &ev));
+	answer_probe(0, p.probe_id);
+	assert_int_equal(burst(1), 1);
+	assert_true(tp_tx_unreadable(&t, &last));
+}
+
 TEST(halt__ends_all_sending_there)
 {
 	start(1);
@@ -1650,6 +1798,13 @@ int main(void)
 		RUN(needless__is_forgotten),
 		RUN(needless__duplicates_count_after_a_resend_only),
 		RUN(dropped__is_sent_again_after_a_moment),
+		RUN(unreadable__never_sent),
+		RUN(unreadable__arrived_after_all),
+		RUN(unreadable__needed),
+		RUN(unreadable__another_one),
+		RUN(unreadable__an_earlier_one),
+		RUN(unreadable__asked_for_another_reason),
+		RUN(unreadable__question_is_lost),
 		RUN(halt__ends_all_sending_there),
 		RUN(path__serves_again),
 		RUN(path__oldest_first),
