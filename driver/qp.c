@@ -758,9 +758,10 @@ int spray_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	mutex_unlock(&qp->mutex);
 	spray_qp_put(qp);
 	wait_for_completion(&qp->gone);
-	tasklet_kill(&qp->task);
+	/* Timers first: one that runs just now may still schedule the tasklet, none is armed any more. */
 	hrtimer_cancel(&qp->req.timer.t);
 	hrtimer_cancel(&qp->resp.timer.t);
+	tasklet_kill(&qp->task);
 	spray_cq_clean(spray_send_cq(qp), ib);
 	spray_cq_clean(spray_recv_cq(qp), ib);
 	spray_qp_free(qp);
