@@ -13,57 +13,77 @@
 
 /* --- in: from user rings --- */
 
-/* Copy what was published and not yet taken. @prod: acquired. */
-static void spray_wq_copy(struct spray_wq *wq, u32 prod)
+/* Entries that were published and not yet taken, as many as fit. @prod: acquired. */
+static u32 spray_wq_new(const struct spray_wq *wq, u32 prod)
 {
-	u32 room = wq->entries - (wq->avail - wq->cons);
-	u32 n = min(prod - wq->avail, room);
+	return min(prod - wq->avail, wq->entries - (wq->avail - wq->cons));
+}
 
-	while (n--) {
-		size_t at = (size_t)(wq->avail & wq->mask) * wq->slot;
+/*
+ * The next entry of the ring into our slot: its fixed part, then as much behind
+ * it as our copy of that part says.
+ */
+static void spray_sq_copy(struct spray_wq *sq)
+{
+	size_t at = (size_t)(sq->avail & sq->mask) * sq->slot, more;
+	struct spray_sqe *sqe = sq->slots + at;
 
-		memcpy(wq->slots + at, wq->ring + at, wq->slot);
-		wq->avail++;
-	}
+	memcpy(sqe, sq->ring + at, sizeof(*sqe));
+	if (sqe->flags & SPRAY_SQE_INLINE)
+		more = min(sqe->inline_len, sq->max_inline);
+	else
+		more = min_t(u32, sqe->num_sge, sq->max_sge) * sizeof(struct spray_sge);
+	memcpy(sqe + 1, sq->ring + at + sizeof(*sqe), more);
+	sq->avail++;
+}
+
+static void spray_rq_copy(struct spray_wq *rq)
+{
+	size_t at = (size_t)(rq->avail & rq->mask) * rq->slot;
+	struct spray_rqe *rqe = rq->slots + at;
+
+	memcpy(rqe, rq->ring + at, sizeof(*rqe));
+	if (rqe->num_sge > rq->max_sge)
+		rqe->num_sge = rq->max_sge;	/* a user's nonsense reads as its maximum */
+	memcpy(rqe + 1, rq->ring + at + sizeof(*rqe), rqe->num_sge * sizeof(struct spray_sge));
+	rq->avail++;
 }
 
 u32 spray_sq_pull(struct spray_qp *qp)
 {
 	struct spray_wq *sq = &qp->req.sq;
+	u32 n;
 
 	lockdep_assert_held(&qp->req.lock);
 	if (!qp->ctl)
 		return smp_load_acquire(&sq->avail);
-	if (sq->entries)
-		spray_wq_copy(sq, smp_load_acquire(&qp->ctl->sq_prod));
+	for (n = spray_wq_new(sq, smp_load_acquire(&qp->ctl->sq_prod)); n; n--)
+		spray_sq_copy(sq);
 	return sq->avail;
 }
 
 static u32 spray_rq_pull(struct spray_qp *qp)
 {
 	struct spray_wq *rq = &qp->resp.rq;
+	u32 n;
 
 	lockdep_assert_held(&qp->resp.lock);
 	if (!qp->ctl)
 		return smp_load_acquire(&rq->avail);
-	if (rq->entries)
-		spray_wq_copy(rq, smp_load_acquire(&qp->ctl->rq_prod));
+	for (n = spray_wq_new(rq, smp_load_acquire(&qp->ctl->rq_prod)); n; n--)
+		spray_rq_copy(rq);
 	return rq->avail;
 }
 
 struct spray_rqe *spray_rq_get(struct spray_qp *qp, u32 idx)
 {
 	struct spray_wq *rq = &qp->resp.rq;
-	struct spray_rqe *rqe;
 
 	if (tp_diff(idx, rq->avail) >= 0 || !qp->ctl) {
 		if (tp_diff(idx, spray_rq_pull(qp)) >= 0)
 			return NULL;
 	}
-	rqe = spray_wq_slot(rq, idx);
-	if (rqe->num_sge > rq->max_sge)
-		rqe->num_sge = rq->max_sge;	/* our copy: a user's nonsense reads as its maximum */
-	return rqe;
+	return spray_wq_slot(rq, idx);
 }
 
 /* From now on posters ring; one that did not see that is seen here. Return: the index. */

@@ -179,6 +179,9 @@ static void spray_publish(struct spray_qp *qp, struct tp_tx *tx, struct spray_pu
 {
 	u32 failed = READ_ONCE(qp->peer->paths.failed), told = READ_ONCE(qp->peer->paths_told);
 
+	if (likely(tx->c_rtx == p->rtx && tx->c_lost_ev == p->lost_ev &&
+		   tx->c_lost_rack == p->lost_rack && tx->c_rto == p->rto && failed == told))
+		return;
 	spray_count_n(qp->dev, retransmissions, tx->c_rtx - p->rtx);
 	spray_count_n(qp->dev, lost_same_path, tx->c_lost_ev - p->lost_ev);
 	spray_count_n(qp->dev, lost_rack, tx->c_lost_rack - p->lost_rack);
@@ -297,7 +300,7 @@ static u32 spray_reap(struct spray_qp *qp)
 
 static void spray_send_probes(struct spray_qp *qp, u64 now)
 {
-	struct tp_pkt p = {};
+	struct tp_pkt p;
 	u8 buf[TP_MAX_HDR], ev;
 
 	while (tp_req_probe(&qp->req.core, now, &p, &ev)) {
@@ -341,6 +344,7 @@ void __spray_req_pump(struct spray_qp *qp)
 	if (!r->drain || r->flushing)
 		while (r->core.tx.tail != avail)
 			spray_take_sqe(qp, now);
+	spray_reap(qp);
 	do {
 		if (r->live)
 			spray_send_requests(qp, now);
@@ -418,7 +422,7 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 	spin_lock_bh(&qp->resp.lock);
 	qp->resp.timer.armed = ~0ULL;
 	if (qp->resp.live && qp->resp.core.has_tx) {
-		struct tp_pkt p = {};
+		struct tp_pkt p;
 		u8 buf[TP_MAX_HDR], ev;
 		u64 now = ktime_get_ns();
 

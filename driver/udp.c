@@ -55,6 +55,13 @@ static DEFINE_PER_CPU(struct spray_pool, spray_pool);
 
 /* --- sockets --- */
 
+static bool spray_sock_empty(struct sock *sk)
+{
+	/* The first queue is the reader's own, refilled from the second. */
+	return skb_queue_empty_lockless(&udp_sk(sk)->reader_queue) &&
+	       skb_queue_empty_lockless(&sk->sk_receive_queue);
+}
+
 /*
  * Empty a socket, up to a budget. Whoever finds the bit set leaves: the holder
  * looks at the queue once more after clearing it. Enqueue happens before
@@ -72,7 +79,10 @@ static void spray_drain(struct sock *sk, struct spray_net *sn, unsigned long *dr
 		if (test_and_set_bit(0, draining))
 			return;
 		spray_rx_begin(&rx, sn);
-		while (budget && (skb = skb_recv_udp(sk, MSG_DONTWAIT, &err))) {
+		while (budget && !spray_sock_empty(sk)) {
+			skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
+			if (!skb)
+				break;
 			spray_rx_burst(&rx, skb);
 			budget--;
 		}
@@ -84,7 +94,7 @@ static void spray_drain(struct sock *sk, struct spray_net *sn, unsigned long *dr
 			tasklet_schedule(&sn->more);
 			return;
 		}
-	} while (!skb_queue_empty_lockless(&sk->sk_receive_queue));
+	} while (!spray_sock_empty(sk));
 }
 
 /* RCU: spray_sock_close() waits for it as for any receiver. */

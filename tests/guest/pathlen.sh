@@ -6,8 +6,7 @@
 # between two points of its run, so programs' start-up is not in it. A second figure by perftest: the
 # slope of the whole program's busy time between two message counts.
 #
-# Bounds, of rxe's count: bulk WRITE and SEND 0.5, a 2 byte round trip 1.0 (and 2 % for repeatability: rxe's own
-# count differs by up to 1 % from run to run).
+# Bounds, of rxe's count: bulk WRITE and SEND 0.5, a 2 byte round trip 1.0.
 FABRIC_HOSTS=init
 . "$(dirname "$0")/lib.sh"
 FABRIC_HOSTS=init
@@ -66,7 +65,7 @@ fi
 bound() { # OP SIZE: ok when ours is at most that share of rxe's
 	case $1:$2 in
 	write:65536|send:65536) echo 0.5 ;;
-	pingpong:2) echo 1.02 ;; # at most rxe's, and what two measurements may differ by
+	pingpong:2) echo 1.0 ;;
 	*) echo - ;;
 	esac
 }
