@@ -23,6 +23,7 @@ provider:
 
 contract:
 	$(MAKE) -C tests/contract
+	$(MAKE) -C tests/race
 	$(MAKE) -C tests/guest
 
 install: install-module install-provider
@@ -62,6 +63,6 @@ lint:
 
 clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
-	for d in userspace-provider tests/contract tests/guest tests/unit; do $(MAKE) -C $$d clean; done
+	for d in userspace-provider tests/contract tests/race tests/guest tests/unit; do $(MAKE) -C $$d clean; done
 
 .PHONY: all module provider contract install install-module install-provider uninstall unit check check-smoke check-debug check-fast demo lint clean

@@ -123,6 +123,10 @@ struct dev {
 
 extern struct dev ct_dev[2];
 
+/* Opens both and picks GIDs of one family (4, 6 or 0: IPv4 if there is) or of @index "I[:J]". */
+void devs_open(const char *const name[2], int family, const char *index);
+void devs_close(void);
+
 static inline size_t mtu_bytes(enum ibv_mtu m)
 {
 	return 128ul << m;

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# Every verb against every other: tests/race under profiles of the fabric and on a direct link. Wants two CPUs.
+#
+# race.sh [PROFILE...]    default: direct clean mixed; "direct" is a veth between the hosts
+# SPRAY_SEEDS: default 1      SPRAY_RACE_SECONDS: of each run, default 25      SPRAY_RACE_ARGS: appended
+export FABRIC_GSO=off
+. "$(dirname "$0")/lib.sh"
+
+: "${SPRAY_SEEDS:=1}" "${SPRAY_RACE_SECONDS:=25}"
+program=/spray/tests/race/spray_race
+[ $# -gt 0 ] || set -- direct clean mixed
+[ -x $program ] || bail "tests/race is not built"
+
+race() { # NAME OPTION...
+	local name=$1; shift
+	# shellcheck disable=SC2086
+	nested "$name" $((SPRAY_RACE_SECONDS + 240)) $program -a "$DEV_A" -b "$DEV_B" -T "$SPRAY_RACE_SECONDS" "$@" $SPRAY_RACE_ARGS
+}
+# what holds on to a device or an MR shows when all is taken down
+down() { fabric_down; [ "$(cat "/sys/module/$MODULE/refcnt")" = 0 ]; }
+
+check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
+up=
+for p; do
+	case $p in
+	direct) [ -z "$up" ] || here "fabric down for $p" down; here "fabric $p" fabric_direct || bail "no fabric" ;;
+	*) [ "$up" = spines ] || { [ -z "$up" ] || here "fabric down for $p" down; here "fabric" fabric_up clean || bail "no fabric"; } ;;
+	esac
+	[ "$p" = direct ] && new=direct || new=spines
+	[ "$up" = "$new" ] || here "rdma link add for $p" fabric_link "$SPRAY_TYPE" || bail "no device"
+	up=$new
+	[ "$p" = direct ] || here "profile $p" fabric_profile "$p" || continue
+	for seed in $SPRAY_SEEDS; do
+		race "$p/$seed" -s "$seed"
+		[ "$p" = clean ] || [ "$SPRAY_TYPE" != spray ] || race "$p/$seed hostile" -s "$seed" -H
+	done
+	rdma res show qp | grep -E "link ${SPRAY_TYPE}[ab]/" | grep -v 'type GSI' >"$LOGS/left"
+	check "no QP is left after $p" test ! -s "$LOGS/left"
+done
+rdma statistic show | tr ' ' '\n' >/out/statistic
+here "rdma link delete, fabric down" down
+check "rmmod" rmmod "$MODULE"
+check "kernel log" kmsg_clean
+finish
