@@ -11,9 +11,9 @@
 /*
  * Kernels from 6.14 on have an architecture's fast CRC behind crc32_le();
  * before, only the crypto API knows one (crc32-pclmul). Where there is neither,
- * the table does.
+ * or no crypto API at all, the table does.
  */
-#ifdef CONFIG_CRC32_ARCH
+#if defined(CONFIG_CRC32_ARCH) || !IS_ENABLED(CONFIG_CRYPTO_HASH)
 
 int spray_icrc_init(void)
 {
