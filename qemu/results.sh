@@ -14,7 +14,7 @@ results_dir() {
 	rm -rf "$out/.stage"
 	flock "$(dirname "$2")/lock" cp -a "$2" "$out/.stage"
 }
-forget_results() { rm -rf "$out"/{started,tap,rc,stderr,dmesg,console,qemu,kmemleak}; }
+forget_results() { rm -rf "$out"/{started,tap,rc,stderr,dmesg,boot,console,qemu,kmemleak}; }
 
 # guest_job VARIABLES TEST [args...]: environment (VARIABLES, then the caller's SPRAY_*, then ${envs[@]}) and command
 guest_job() {

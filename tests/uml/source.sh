@@ -13,11 +13,21 @@ fetch() { # LINK
 	mkdir "$w/deb" "$w/src"
 	dpkg-deb -x "$w"/linux-source-*.deb "$w/deb"
 	tar -xf "$w"/deb/usr/src/linux-source-*.tar.* -C "$w/src" --strip-components=1
+	quick_traces "$w/src/arch/um/kernel/stacktrace.c"
 	v=$(make -s -C "$w/src" kernelversion)
 	rm -rf "$SPRAY_CACHE/linux-$v"
 	mv "$w/src" "$SPRAY_CACHE/linux-$v"
 	rm -rf "$w"
 	ln -sfn "linux-$v" "$1"
+}
+
+# quick_traces FILE: KASAN and kmemleak save a trace with every allocation. UML asks about each word of the
+# stack whether it is code, under lockdep, and then saves those words only that belong to frames: ask about
+# those only. A debug kernel boots in 3 instead of 35 seconds.
+quick_traces() {
+	sed -i -e '/^void dump_trace/i static void save_addr(void *data, unsigned long address, int reliable);\n' \
+		-e 's/if (\(__kernel_text_address(addr)\))/if ((ops->address != save_addr || (unsigned long)sp == bp + sizeof(long)) \&\& \1)/' "$1"
+	grep -q 'ops->address != save_addr' "$1" || say "stack traces stay slow: $1 has changed"
 }
 
 mkdir -p "$SPRAY_CACHE"
