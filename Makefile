@@ -5,6 +5,7 @@
 #   make install     module, provider, driver file, udev rule; DESTDIR= and KVER= fill another root
 #   make check       unit tests, then every guest test in every suite (root; installs what it needs)
 #   make check-debug guest tests in a User-Mode Linux with KASAN, lockdep and more; check-fast: without
+#   make sim         the core on simulated fabrics of up to 1024 hosts: a table of goals, plots; sim-quick: seconds
 #   make demo        the product's main job in a guest, with a report
 #
 # Objects of the module land beside the sources, as kbuild does it; guests are built from a copy.
@@ -43,6 +44,12 @@ uninstall:
 unit:
 	$(MAKE) -C tests/unit check
 
+sim:
+	$(MAKE) -C tests/sim run
+
+sim-quick:
+	$(MAKE) -C tests/sim quick
+
 check:
 	qemu/check.sh
 
@@ -63,6 +70,6 @@ lint:
 
 clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
-	for d in userspace-provider tests/contract tests/race tests/guest tests/unit; do $(MAKE) -C $$d clean; done
+	for d in userspace-provider tests/contract tests/race tests/guest tests/unit tests/sim; do $(MAKE) -C $$d clean; done
 
-.PHONY: all module provider contract install install-module install-provider uninstall unit check check-smoke check-debug check-fast demo lint clean
+.PHONY: all module provider contract install install-module install-provider uninstall unit sim sim-quick check check-smoke check-debug check-fast demo lint clean
