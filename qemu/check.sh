@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # check.sh [TEST...]: all tests; the last line counts them. With names: only these guest tests, unit tests first.
 #
-# Unit tests and lint come first, then the guest tests, the suites side by side (a guest has one vCPU).
+# Unit tests, lint and simulation come first, then the guest tests, the suites side by side (a guest has one vCPU).
 # SPRAY_SUITES: default "bookworm trixie"      SPRAY_SEEDS: seeds of the contract test, default 1
 # SPRAY_CONTRACT_ARGS: default fewer rounds, and the one long case only once
 . "$(dirname "$0")/common.sh"
@@ -86,6 +86,7 @@ suite_tests() { # SUITE NAMES...
 
 unit
 [ ! -x "$TOP/tests/lint.sh" ] || whole lint "$TOP/tests/lint.sh"
+whole sim make --no-print-directory -C "$TOP" sim-quick
 pids=()
 for s in $SPRAY_SUITES; do suite_tests "$s" "$@" & pids+=($!); done
 trap 'kill "${pids[@]}" 2>/dev/null; exit 130' INT TERM
