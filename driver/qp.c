@@ -370,30 +370,42 @@ static bool spray_drained(const struct spray_qp *qp)
 	return qp->req.drain && !qp->req.drained_told && tx->head == tx->tail;
 }
 
+static void spray_qp_to_err(struct spray_qp *qp, u32 epoch)
+{
+	spray_req_to_err(qp, epoch);
+	spray_resp_to_err(qp, epoch);
+}
+
+/*
+ * RESET takes the halves one after the other, and this may run in between: each
+ * half's fault is of that half's life.
+ */
 void spray_qp_settle(struct spray_qp *qp)
 {
-	bool req_down, fault, tell;
-	u32 epoch;
+	bool req_down, resp_down, failed, tell;
+	u32 req_epoch, resp_epoch;
 
 	/* Flags that this very thread did not set are somebody else's to settle. */
 	if (!READ_ONCE(qp->req.flushing) && !READ_ONCE(qp->req.drain) &&
 	    !READ_ONCE(qp->resp.failed) && !READ_ONCE(qp->resp.event))
 		return;
 	spin_lock_bh(&qp->req.lock);
-	epoch = qp->epoch;
+	req_epoch = qp->epoch;
 	req_down = qp->req.flushing;
 	tell = spray_drained(qp);
 	spin_unlock_bh(&qp->req.lock);
 
 	spin_lock_bh(&qp->resp.lock);
+	resp_epoch = qp->resp.epoch;
+	resp_down = qp->resp.flushing;
+	failed = qp->resp.failed;
 	tell |= qp->resp.event;
-	fault = (req_down || qp->resp.failed) && !(req_down && qp->resp.flushing);
 	spin_unlock_bh(&qp->resp.lock);
 
-	if (fault) {
-		spray_req_to_err(qp, epoch);
-		spray_resp_to_err(qp, epoch);
-	}
+	if (req_down && !resp_down)
+		spray_qp_to_err(qp, req_epoch);
+	else if (failed && !(req_down && resp_down))
+		spray_qp_to_err(qp, resp_epoch);
 	/* Never from here: this may be the consumer's own verbs call. */
 	if (tell)
 		tasklet_schedule(&qp->task);
@@ -544,8 +556,7 @@ static int spray_qp_enter(struct spray_qp *qp, enum ib_qp_state from, enum ib_qp
 		break;
 	case IB_QPS_ERR:
 		/* Under the mutex there is no RESET meanwhile. */
-		spray_req_to_err(qp, qp->epoch);
-		spray_resp_to_err(qp, qp->epoch);
+		spray_qp_to_err(qp, qp->epoch);
 		break;
 	default:
 		break;
