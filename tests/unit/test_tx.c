@@ -124,6 +124,15 @@ TEST(init__24_bit_psn)
 	assert_int_equal(burst(32), 0);
 }
 
+/* A queue that only flushes has no paths; sizes are 16 bits wide in what is remembered. */
+TEST(init__no_paths_and_large_payload)
+{
+	tp_tx_init(&t, TP_REQUEST, 1, ops, OPS, sent, 5, 0x10000, NULL, 3, 0);
+	assert_int_equal(t.payload_hint, 0xffff);
+	assert_int_equal(t.srtt_us, 0);
+	assert_true(tp_tx_deadline(&t) == ~0ULL);
+}
+
 TEST(next__fields_of_a_message)
 {
 	struct tp_op *op;
@@ -165,6 +174,43 @@ TEST(next__fields_of_a_message)
 	assert_int_equal(t.next_msn, 1);
 	assert_int_equal(t.inflight, 2 * FULL + HDR + TP_IMM_LEN + 8 + 4);
 	assert_int_equal(last.entropy, paths.p[last.ev].entropy);
+}
+
+TEST(next__key_to_invalidate_in_the_last_packet)
+{
+	start(4);
+	post(TP_SEND, 2 * PAY)->has_inv = true;
+	assert_int_equal(burst(32), 1);
+	assert_false(out[0].pkt.has_inv);
+	assert_int_equal(burst(32), 1);		/* longer by the key */
+	assert_true(out[0].pkt.has_inv);
+}
+
+/* What is remembered of a packet's size saturates, and is taken back as it was added. */
+TEST(next__packet_larger_than_its_record)
+{
+	start(4);
+	post(TP_WRITE, 70000)->payload = 70000;
+	assert_int_equal(burst(32), 1);
+	assert_int_equal(out[0].len, 70000);
+	assert_int_equal(rec(0)->bytes, 0xffff);
+	assert_int_equal(t.inflight, 0xffff);
+	ack(1, 1);
+	assert_int_equal(t.inflight, 0);
+}
+
+/* A burst begun before another has nothing more to give once that one went on. */
+TEST(next__burst_that_was_overtaken)
+{
+	struct tp_burst early;
+
+	start(4);
+	post(TP_WRITE, 10 * PAY);
+	assert_true(tp_tx_burst(&t, now, 2, t.tail, &early));
+	assert_int_equal(burst(2), 2);
+	assert_false(tp_tx_next(&t, now, &early, &out[0]));
+	assert_int_equal(early.n, 0);
+	assert_int_equal(t.nxt, base_psn + 2);
 }
 
 TEST(next__offset_where_there_is_no_address)
@@ -708,6 +754,30 @@ TEST(lost__nothing_sent_in_time_arrives)
 	sack(0, 0, 4, t.nxt - base_psn);
 	assert_int_equal(t.lost, 4);
 	assert_int_equal(t.c_lost_rack, 4);
+}
+
+/* The clock in us passes 0: a stamp like any other. */
+TEST(lost__sent_at_stamp_0)
+{
+	start(4);
+	paths.p[0].rtt_us = paths.p[1].rtt_us = paths.p[2].rtt_us = paths.p[3].rtt_us = 1000;
+	post(TP_WRITE, 3 * PAY);
+	now = (1ULL << 32) * US;
+	t.last_stamp = (u32)-1;
+	assert_int_equal(burst(1), 1);
+	assert_int_equal(rec(0)->stamp, 0);
+	rec(0)->ev = 0;
+	now += 2 * MS - US;
+	assert_int_equal(burst(1), 1);
+	rec(1)->ev = 1;
+	now += MS;
+	sack(0, 0, 1, 2);
+	assert_false(is_lost(0));		/* patience: 1 ms and a margin of 1 ms */
+	assert_true(t.rack_at_ns > now);
+	assert_int_equal(burst(1), 1);
+	rec(2)->ev = 2;
+	sack(0, 0, 2, 3);
+	assert_true(is_lost(0));
 }
 
 TEST(lost__waits_for_what_the_slowest_path_needs)
@@ -1634,6 +1704,16 @@ TEST(path__lossy_flows_leave_room)
 	assert_int_equal(t.nxt - base_psn, TP_WINDOW);
 }
 
+TEST(path__losses_long_ago_take_nothing)
+{
+	start(4);
+	post(TP_WRITE, 2000 * PAY);
+	t.c_rtx = 1;
+	t.last_rtx_us = (u32)(now / US) - 60000;
+	send_all(32);
+	assert_int_equal(t.nxt - base_psn, TP_WINDOW);
+}
+
 /* --- the same, at random --- */
 
 static void check_sums(u32 step)
@@ -1741,7 +1821,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RUN(init__24_bit_psn),
+		RUN(init__no_paths_and_large_payload),
 		RUN(next__fields_of_a_message),
+		RUN(next__key_to_invalidate_in_the_last_packet),
+		RUN(next__packet_larger_than_its_record),
+		RUN(next__burst_that_was_overtaken),
 		RUN(next__offset_where_there_is_no_address),
 		RUN(next__requests_without_payload),
 		RUN(next__a_burst_spans_messages_of_one_length),
@@ -1769,6 +1853,7 @@ int main(void)
 		RUN(lost__never_by_another_path_alone),
 		RUN(lost__path_is_blamed_once_per_burst),
 		RUN(lost__nothing_sent_in_time_arrives),
+		RUN(lost__sent_at_stamp_0),
 		RUN(lost__waits_for_what_the_slowest_path_needs),
 		RUN(lost__a_clock_alone_loses_nothing),
 		RUN(lost__probe_when_nothing_else_is_sent),
@@ -1811,6 +1896,7 @@ int main(void)
 		RUN(path__a_long_queue_is_left_as_often_as_it_is_too_long),
 		RUN(path__probe_of_a_withdrawn_one),
 		RUN(path__lossy_flows_leave_room),
+		RUN(path__losses_long_ago_take_nothing),
 		RUN(random__sums_agree),
 	};
 
