@@ -91,7 +91,7 @@ int spray_scatter(struct spray_dev *dev, struct ib_pd *pd, const struct spray_sg
 			continue;
 		}
 		part = min(len, sge[i].length - offset);
-		mr = spray_mr_get(dev, pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
+		mr = spray_mr_get(dev, pd, 0, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
 				  sge[i].addr + offset, part);
 		if (!mr)
 			return -EFAULT;

@@ -110,7 +110,7 @@ static void spray_cq_to_wc(const struct spray_cqe *c, struct ib_qp *qp, struct i
 	*wc = (struct ib_wc) {
 		.wr_id = c->wr_id,
 		.status = c->status,
-		.opcode = c->opcode,
+		.opcode = c->opcode == SPRAY_WC_REG_MR ? IB_WC_REG_MR : c->opcode,
 		.vendor_err = c->vendor_err,
 		.byte_len = c->byte_len,
 		.qp = qp,

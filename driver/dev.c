@@ -80,6 +80,7 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	INIT_LIST_HEAD(&dev->all);
 	INIT_LIST_HEAD(&dev->link);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
+	spin_lock_init(&dev->mr_lock);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	hash_init(dev->peers);
 	spin_lock_init(&dev->peers_lock);

@@ -24,6 +24,7 @@ enum {
  * @sn: the UDP sockets of @ndev's network namespace
  * @stats: counters
  * @mrs: key index -> struct spray_mr
+ * @mr_lock: bh; whoever changes a key that exists, see mr.h. Nests inside the locks of a QP's half
  * @ahs: number -> struct spray_ah; its lock is a leaf, irqsave
  * @gsi: QP 1, or NULL; under devs_lock of the namespace
  * @peers: destinations, by address; @peers_lock is a leaf, irqsave (ib_cm makes AHs with IRQs off)
@@ -41,6 +42,7 @@ struct spray_dev {
 	struct spray_stats __percpu *stats;
 	struct xarray mrs;
 	u32 mr_next;
+	spinlock_t mr_lock;
 	struct xarray ahs;
 	u32 ah_next;
 	struct spray_qp *gsi;

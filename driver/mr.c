@@ -20,7 +20,7 @@ enum {
 	SPRAY_KEY_INDEX_MAX	= (1 << 24) - 1,
 };
 
-static struct spray_mr *spray_mr_alloc(struct ib_pd *pd, int access)
+static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access)
 {
 	struct spray_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 
@@ -28,7 +28,9 @@ static struct spray_mr *spray_mr_alloc(struct ib_pd *pd, int access)
 		return NULL;
 	mr->ib.device = pd->device;
 	mr->ib.pd = pd;
+	mr->pd = pd;
 	mr->access = access;
+	mr->shift = PAGE_SHIFT;
 	refcount_set(&mr->ref, 1);
 	init_completion(&mr->gone);
 	return mr;
@@ -52,57 +54,83 @@ static int spray_mr_publish(struct spray_dev *dev, struct spray_mr *mr)
 	return 0;
 }
 
+/* The opposite: no new user, then no user. */
+static void spray_mr_unpublish(struct spray_dev *dev, struct spray_mr *mr)
+{
+	xa_erase(&dev->mrs, mr->key >> SPRAY_KEY_VARIANT_BITS);
+	/* A work request that changes this very region is over when we have had the lock. */
+	spin_lock_bh(&dev->mr_lock);
+	mr->live = false;
+	spin_unlock_bh(&dev->mr_lock);
+	spray_mr_put(mr);
+	wait_for_completion(&mr->gone);
+}
+
 /* Registered pages in order; for_each_sgtable_page undoes the merging of neighbours. */
-static int spray_mr_map(struct spray_mr *mr)
+static void **spray_umem_pages(struct ib_umem *umem)
 {
 	struct sg_page_iter it;
+	void **pages;
 	size_t n = 0;
 
-	mr->pages = kvcalloc(ib_umem_num_pages(mr->umem), sizeof(*mr->pages),
-			     GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!mr->pages)
+	pages = kvcalloc(ib_umem_num_pages(umem), sizeof(*pages),
+			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!pages)
+		return NULL;
+	for_each_sgtable_page(&umem->sgt_append.sgt, &it, 0)
+		pages[n++] = page_address(sg_page_iter_page(&it));
+	return pages;
+}
+
+/* The memory of a region: pinned, and its pages' addresses. */
+static int spray_mr_pin(struct spray_mr *mr, u64 start, u64 length, u64 iova, int access)
+{
+	if (access & IB_ACCESS_ON_DEMAND)
+		return -EOPNOTSUPP;
+	/* The last byte's address must be one. (ib_umem looks after start.) */
+	if (!length || iova + (length - 1) < iova)
+		return -EINVAL;
+	mr->umem = ib_umem_get_va(mr->pd->device, start, length, access);
+	if (IS_ERR(mr->umem))
+		return PTR_ERR(mr->umem);
+	mr->pages = spray_umem_pages(mr->umem);
+	if (!mr->pages) {
+		ib_umem_release(mr->umem);
 		return -ENOMEM;
-	for_each_sgtable_page(&mr->umem->sgt_append.sgt, &it, 0)
-		mr->pages[n++] = page_address(sg_page_iter_page(&it));
+	}
 	mr->offset = ib_umem_offset(mr->umem);
+	mr->iova = iova;
+	mr->length = length;
 	return 0;
+}
+
+static void spray_mr_unpin(struct spray_mr *mr)
+{
+	ib_umem_release(mr->umem);
+	kvfree(mr->pages);
 }
 
 struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
 				    struct ib_udata *udata)
 {
-	struct spray_mr *mr;
+	struct spray_mr *mr = spray_mr_new(pd, access);
 	int err;
 
-	if (access & IB_ACCESS_ON_DEMAND)
-		return ERR_PTR(-EOPNOTSUPP);
-	/* The last byte's address must be one. (ib_umem looks after start.) */
-	if (!length || iova + (length - 1) < iova)
-		return ERR_PTR(-EINVAL);
-	mr = spray_mr_alloc(pd, access);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	mr->iova = iova;
-	mr->length = length;
-	mr->umem = ib_umem_get_va(pd->device, start, length, access);
-	if (IS_ERR(mr->umem)) {
-		err = PTR_ERR(mr->umem);
-		goto fail_free;
-	}
-	err = spray_mr_map(mr);
+	err = spray_mr_pin(mr, start, length, iova, access);
 	if (err)
-		goto fail_umem;
+		goto fail_free;
 	mr->ib.iova = iova;
 	mr->ib.length = length;
+	mr->live = true;
 	err = spray_mr_publish(to_sdev(pd->device), mr);
 	if (err)
-		goto fail_pages;
+		goto fail_pin;
 	return &mr->ib;
 
-fail_pages:
-	kvfree(mr->pages);
-fail_umem:
-	ib_umem_release(mr->umem);
+fail_pin:
+	spray_mr_unpin(mr);
 fail_free:
 	kfree(mr);
 	return ERR_PTR(err);
@@ -111,13 +139,14 @@ fail_free:
 /* All of memory: kernel consumers get kernel addresses as DMA addresses (virtual DMA device). */
 struct ib_mr *spray_get_dma_mr(struct ib_pd *pd, int access)
 {
-	struct spray_mr *mr = spray_mr_alloc(pd, access);
+	struct spray_mr *mr = spray_mr_new(pd, access);
 	int err;
 
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->dma = true;
 	mr->length = U64_MAX;
+	mr->live = true;
 	err = spray_mr_publish(to_sdev(pd->device), mr);
 	if (err) {
 		kfree(mr);
@@ -130,36 +159,59 @@ int spray_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 {
 	struct spray_mr *mr = container_of(ib, struct spray_mr, ib);
 
-	xa_erase(&to_sdev(ib->device)->mrs, mr->key >> SPRAY_KEY_VARIANT_BITS);
-	spray_mr_put(mr);
-	wait_for_completion(&mr->gone);
-	ib_umem_release(mr->umem);
-	kvfree(mr->pages);
+	/* Windows are counted without a reference: the region stays as long as one is bound. */
+	if (atomic_cmpxchg(&mr->windows, 0, INT_MIN))
+		return -EBUSY;
+	spray_mr_unpublish(to_sdev(ib->device), mr);
+	spray_mr_unpin(mr);
 	kfree_rcu(mr, rcu);
 	return 0;
 }
 
-static bool spray_mr_permits(const struct spray_mr *mr, const struct ib_pd *pd, u32 key,
-			     int access, u64 va, u32 len)
+static bool spray_mr_covers(const struct spray_mr *mr, u64 va, u64 len)
 {
 	u64 off = va - mr->iova;
 
-	return mr->key == key && mr->ib.pd == pd && (mr->access & access) == access &&
-	       off <= mr->length && len <= mr->length - off;
+	return off <= mr->length && len <= mr->length - off;
 }
 
-struct spray_mr *spray_mr_get(struct spray_dev *dev, struct ib_pd *pd, u32 key, int access,
-			      u64 va, u32 len)
+/* Referenced. */
+static bool spray_mr_permits(const struct spray_mr *mr, const struct ib_pd *pd, u32 qpn, u32 key,
+			     int access, u64 va, u32 len)
+{
+	/* Pairs with the release that made it live: what is behind it holds still now. */
+	if (!smp_load_acquire(&mr->live) || mr->key != key || mr->pd != pd)
+		return false;
+	if (mr->window && (!qpn || (mr->window == 2 && mr->qpn != qpn)))
+		return false;
+	return (mr->access & access) == access && spray_mr_covers(mr, va, len);
+}
+
+/* By its index, whatever the state. Return: referenced, or NULL. */
+static struct spray_mr *spray_mr_find(struct spray_dev *dev, u32 key)
 {
 	struct spray_mr *mr;
 
 	rcu_read_lock();
 	mr = xa_load(&dev->mrs, key >> SPRAY_KEY_VARIANT_BITS);
-	if (mr && (!spray_mr_permits(mr, pd, key, access, va, len) ||
-		   !refcount_inc_not_zero(&mr->ref)))
+	if (mr && !refcount_inc_not_zero(&mr->ref))
 		mr = NULL;
 	rcu_read_unlock();
 	return mr;
+}
+
+struct spray_mr *spray_mr_get(struct spray_dev *dev, struct ib_pd *pd, u32 qpn, u32 key,
+			      int access, u64 va, u32 len)
+{
+	struct spray_mr *mr = spray_mr_find(dev, key);
+
+	if (!mr)
+		return NULL;
+	smp_mb__after_atomic();		/* counted before looked at: see spray_mr_stop() */
+	if (spray_mr_permits(mr, pd, qpn, key, access, va, len))
+		return mr;
+	spray_mr_put(mr);
+	return NULL;
 }
 
 void spray_mr_put(struct spray_mr *mr)
@@ -170,20 +222,310 @@ void spray_mr_put(struct spray_mr *mr)
 
 void *spray_mr_ptr(const struct spray_mr *mr, u64 va, u32 *len)
 {
+	u32 in_page, run, size;
 	void **page;
-	u32 in_page, run;
 	void *p;
 	u64 off;
 
+	if (mr->base)
+		mr = mr->base;
 	if (mr->dma)
 		return (void *)(uintptr_t)va;
+	size = 1U << mr->shift;
 	off = mr->offset + (va - mr->iova);
-	page = mr->pages + (off >> PAGE_SHIFT);
-	in_page = offset_in_page(off);
+	page = mr->pages + (off >> mr->shift);
+	in_page = off & (size - 1);
 	p = *page + in_page;
 	/* Neighbours in memory are one run; a range that goes on has a next page. */
-	for (run = PAGE_SIZE - in_page; run < *len && page[1] == page[0] + PAGE_SIZE; page++)
-		run += PAGE_SIZE;
+	for (run = size - in_page; run < *len && page[1] == page[0] + size; page++)
+		run += size;
 	*len = min(*len, run);
 	return p;
+}
+
+/* --- keys that work requests and rereg_mr change --- */
+
+/* Take the key out of force and wait for copiers, see mr.h. The caller holds one reference. */
+static void spray_mr_stop(struct spray_dev *dev, struct spray_mr *mr)
+{
+	lockdep_assert_held(&dev->mr_lock);
+	WRITE_ONCE(mr->live, false);
+	smp_mb();	/* pairs with spray_mr_get() */
+	while (refcount_read(&mr->ref) > 2)
+		cpu_relax();
+}
+
+static void spray_mr_go(struct spray_mr *mr, u32 key)
+{
+	mr->key = key;
+	smp_store_release(&mr->live, true);
+}
+
+/* Unbound; mr_lock held. */
+static void spray_mw_release(struct spray_mr *win)
+{
+	if (win->base)
+		atomic_dec(&win->base->windows);
+	win->base = NULL;
+}
+
+/* The entry of @key for a change: referenced, of this PD, dev->mr_lock taken. */
+static struct spray_mr *spray_mr_lock(struct spray_dev *dev, struct ib_pd *pd, u32 key)
+{
+	struct spray_mr *mr;
+
+	/* The lock comes before the reference: who waits for it must not be waited for. */
+	spin_lock_bh(&dev->mr_lock);
+	mr = spray_mr_find(dev, key);
+	if (mr && mr->pd == pd)
+		return mr;
+	if (mr)
+		spray_mr_put(mr);
+	spin_unlock_bh(&dev->mr_lock);
+	return NULL;
+}
+
+static void spray_mr_unlock(struct spray_dev *dev, struct spray_mr *mr)
+{
+	spray_mr_put(mr);
+	spin_unlock_bh(&dev->mr_lock);
+}
+
+int spray_mr_register(struct spray_dev *dev, struct ib_pd *pd, u32 key, int access, u64 iova,
+		      u64 length)
+{
+	struct spray_mr *mr = spray_mr_lock(dev, pd, key);
+	int err = -EINVAL;
+
+	if (!mr)
+		return -EINVAL;
+	if (mr->fast && !mr->live && length &&
+	    length <= ((u64)mr->npages << mr->shift) - mr->offset) {
+		mr->access = access;
+		mr->iova = iova;
+		mr->length = length;
+		spray_mr_go(mr, key);
+		err = 0;
+	}
+	spray_mr_unlock(dev, mr);
+	return err;
+}
+
+int spray_mr_invalidate(struct spray_dev *dev, struct ib_pd *pd, u32 qpn, u32 key)
+{
+	struct spray_mr *mr = spray_mr_lock(dev, pd, key);
+	int err = -EINVAL;
+
+	if (!mr)
+		return -EINVAL;
+	if (!mr->live || mr->key != key || !(mr->fast || mr->window == 2))
+		goto out;
+	if (qpn && mr->window && mr->qpn != qpn)
+		goto out;
+	if (qpn && !(mr->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE |
+				   IB_ACCESS_REMOTE_ATOMIC)))
+		goto out;
+	if (atomic_read(&mr->windows))	/* bound to it */
+		goto out;
+	spray_mr_stop(dev, mr);
+	spray_mw_release(mr);
+	err = 0;
+out:
+	spray_mr_unlock(dev, mr);
+	return err;
+}
+
+/* May a window be opened so? */
+static int spray_mw_check(const struct spray_mr *base, const struct spray_bind *b, u8 type)
+{
+	const int known = IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC |
+			  IB_ACCESS_LOCAL_WRITE;
+
+	if (!base->live || base->key != b->lkey || base->window || base->dma)
+		return -EINVAL;
+	if (!(base->access & IB_ACCESS_MW_BIND) || (b->access & ~known))
+		return -EACCES;
+	if ((b->access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)) &&
+	    !(base->access & IB_ACCESS_LOCAL_WRITE))
+		return -EACCES;
+	return spray_mr_covers(base, b->addr, b->length) ? 0 : -EINVAL;
+}
+
+int spray_mr_bind(struct spray_dev *dev, struct ib_pd *pd, const struct spray_bind *b)
+{
+	struct spray_mr *win = spray_mr_lock(dev, pd, b->key), *base = NULL;
+	int err = -EINVAL;
+
+	if (!win)
+		return -EINVAL;
+	/* Type 2 must be unbound first, and binding to nothing is no way to do that. */
+	if (!win->window || (win->window == 2 && (win->live || !b->length)))
+		goto out;
+	if (b->length) {
+		base = spray_mr_find(dev, b->lkey);
+		if (!base || base->pd != pd)
+			goto out;
+		err = spray_mw_check(base, b, win->window);
+		if (err)
+			goto out;
+		err = -EINVAL;
+		if (!atomic_inc_unless_negative(&base->windows))
+			goto out;
+	}
+	spray_mr_stop(dev, win);
+	spray_mw_release(win);
+	err = 0;
+	win->base = base;
+	win->qpn = b->qpn;
+	win->iova = b->addr;
+	win->length = b->length;
+	win->access = b->access;
+	if (base)
+		spray_mr_go(win, b->key);
+	else
+		win->key = b->key;
+out:
+	if (base)
+		spray_mr_put(base);
+	spray_mr_unlock(dev, win);
+	return err;
+}
+
+/* --- fast registration: the region itself --- */
+
+struct ib_mr *spray_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_pages)
+{
+	struct spray_mr *mr;
+	int err = -ENOMEM;
+
+	if (type != IB_MR_TYPE_MEM_REG)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!max_pages || max_pages > SPRAY_MAX_FAST_PAGES)
+		return ERR_PTR(-EINVAL);
+	mr = spray_mr_new(pd, 0);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->fast = true;
+	mr->max_pages = max_pages;
+	mr->pages = kvcalloc(max_pages, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
+	if (!mr->pages)
+		goto fail;
+	err = spray_mr_publish(to_sdev(pd->device), mr);
+	if (err)
+		goto fail;
+	return &mr->ib;
+fail:
+	kvfree(mr->pages);
+	kfree(mr);
+	return ERR_PTR(err);
+}
+
+/* DMA addresses are kernel addresses here: no IOMMU, a virtual DMA device. */
+static int spray_set_page(struct ib_mr *ib, u64 addr)
+{
+	struct spray_mr *mr = container_of(ib, struct spray_mr, ib);
+
+	if (mr->npages == mr->max_pages)
+		return -ENOMEM;
+	mr->pages[mr->npages++] = (void *)(uintptr_t)addr;
+	return 0;
+}
+
+/* The consumer calls this while the key does not hold. */
+int spray_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int n, unsigned int *offset)
+{
+	struct spray_mr *mr = container_of(ib, struct spray_mr, ib);
+	int done;
+
+	if (!mr->fast || mr->live)
+		return -EINVAL;
+	mr->npages = 0;
+	mr->shift = ilog2(ib->page_size);
+	done = ib_sg_to_pages(ib, sg, n, offset, spray_set_page);
+	mr->offset = ib->iova & (ib->page_size - 1);
+	return done;
+}
+
+/* --- rereg_mr --- */
+
+struct ib_mr *spray_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 length, u64 iova,
+				  int access, struct ib_pd *pd, struct ib_udata *udata)
+{
+	struct spray_mr *mr = container_of(ib, struct spray_mr, ib), new;
+	struct spray_dev *dev = to_sdev(ib->device);
+	bool trans = flags & IB_MR_REREG_TRANS;
+	int err;
+
+	if (flags & ~IB_MR_REREG_SUPPORTED)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!mr->umem)
+		return ERR_PTR(-EINVAL);
+	if (atomic_cmpxchg(&mr->windows, 0, INT_MIN))
+		return ERR_PTR(-EBUSY);
+	new = (struct spray_mr) { .pd = flags & IB_MR_REREG_PD ? pd : mr->pd };
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	if (!trans && ib_access_writable(access) && !mr->umem->writable) {
+		trans = true;		/* the same memory, but pinned for writing */
+		start = mr->umem->address;
+		length = mr->length;
+		iova = mr->iova;
+	}
+	err = trans ? spray_mr_pin(&new, start, length, iova, access) : 0;
+	if (err)
+		goto out;
+
+	spin_lock_bh(&dev->mr_lock);
+	refcount_inc(&mr->ref);
+	spray_mr_stop(dev, mr);
+	mr->pd = new.pd;
+	mr->access = access;
+	if (trans) {
+		swap(mr->umem, new.umem);
+		swap(mr->pages, new.pages);
+		mr->offset = new.offset;
+		mr->iova = new.iova;
+		mr->length = new.length;
+		ib->iova = iova;
+		ib->length = length;
+	}
+	spray_mr_go(mr, mr->key);
+	spray_mr_unlock(dev, mr);
+	if (trans)
+		spray_mr_unpin(&new);
+out:
+	atomic_set(&mr->windows, 0);
+	return err ? ERR_PTR(err) : NULL;
+}
+
+/* --- memory windows --- */
+
+int spray_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
+{
+	struct spray_mw *mw = container_of(ib, struct spray_mw, ib);
+	struct spray_mr *mr = spray_mr_new(ib->pd, 0);
+	int err;
+
+	if (!mr)
+		return -ENOMEM;
+	mr->window = ib->type == IB_MW_TYPE_1 ? 1 : 2;
+	err = spray_mr_publish(to_sdev(ib->device), mr);
+	if (err) {
+		kfree(mr);
+		return err;
+	}
+	mw->mr = mr;
+	ib->rkey = mr->key;
+	return 0;
+}
+
+int spray_dealloc_mw(struct ib_mw *ib)
+{
+	struct spray_mr *mr = container_of(ib, struct spray_mw, ib)->mr;
+	struct spray_dev *dev = to_sdev(ib->device);
+
+	spray_mr_unpublish(dev, mr);
+	spray_mw_release(mr);
+	kfree_rcu(mr, rcu);
+	return 0;
 }

@@ -119,6 +119,9 @@ static const u8 spray_wr_op[] = {
 	[IB_WR_RDMA_READ]		= SPRAY_OP_READ + 1,
 	[IB_WR_ATOMIC_CMP_AND_SWP]	= SPRAY_OP_CAS + 1,
 	[IB_WR_ATOMIC_FETCH_AND_ADD]	= SPRAY_OP_FAA + 1,
+	[IB_WR_SEND_WITH_INV]		= SPRAY_OP_SEND_INV + 1,
+	[IB_WR_LOCAL_INV]		= SPRAY_OP_LOCAL_INV + 1,
+	[IB_WR_REG_MR]			= SPRAY_OP_REG_MR + 1,
 };
 
 static void spray_fill_sges(struct spray_sge *to, const struct ib_sge *from, int n)
@@ -165,7 +168,14 @@ static void spray_fill_op(struct spray_qp *qp, struct spray_sqe *sqe, const stru
 		sqe->compare = atomic_wr(wr)->compare_add;
 		sqe->swap_add = sqe->op == SPRAY_OP_CAS ? atomic_wr(wr)->swap :
 							  atomic_wr(wr)->compare_add;
-	} else if (sqe->op != SPRAY_OP_SEND && sqe->op != SPRAY_OP_SEND_IMM) {
+	} else if (sqe->op == SPRAY_OP_LOCAL_INV) {
+		sqe->rkey = wr->ex.invalidate_rkey;
+	} else if (sqe->op == SPRAY_OP_REG_MR) {
+		sqe->rkey = reg_wr(wr)->key;
+		sqe->compare = reg_wr(wr)->access;
+		sqe->raddr = reg_wr(wr)->mr->iova;
+		sqe->swap_add = reg_wr(wr)->mr->length;
+	} else if (sqe->op >= SPRAY_OP_WRITE && sqe->op <= SPRAY_OP_READ) {
 		sqe->raddr = rdma_wr(wr)->remote_addr;
 		sqe->rkey = rdma_wr(wr)->rkey;
 	}
@@ -305,6 +315,7 @@ enum ib_wc_status spray_wc_status(u8 st)
 		[TP_REM_OP]	 = IB_WC_REM_OP_ERR,
 		[TP_RETRY_EXC]	 = IB_WC_RETRY_EXC_ERR,
 		[TP_RNR_EXC]	 = IB_WC_RNR_RETRY_EXC_ERR,
+		[TP_LOC_KEY]	 = IB_WC_MW_BIND_ERR,
 		[TP_FLUSH]	 = IB_WC_WR_FLUSH_ERR,
 	};
 
@@ -319,6 +330,10 @@ static const u8 spray_send_wc[SPRAY_OP_NUM] = {
 	[SPRAY_OP_READ]		= SPRAY_WC_READ,
 	[SPRAY_OP_CAS]		= SPRAY_WC_CAS,
 	[SPRAY_OP_FAA]		= SPRAY_WC_FAA,
+	[SPRAY_OP_SEND_INV]	= SPRAY_WC_SEND,
+	[SPRAY_OP_LOCAL_INV]	= SPRAY_WC_LOCAL_INV,
+	[SPRAY_OP_BIND_MW]	= SPRAY_WC_BIND_MW,
+	[SPRAY_OP_REG_MR]	= SPRAY_WC_REG_MR,
 };
 
 void spray_complete_send(struct spray_qp *qp, u32 idx, enum ib_wc_status st)

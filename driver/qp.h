@@ -16,6 +16,7 @@
  *                         Never nested in each other. Copying to and from user
  *                         memory and handing packets to the stack happen inside.
  *   sq.lock | rq.lock     irqsave. Kernel posters only (post from any context).
+ *   mr_lock               bh. Work requests that change a key; see mr.h.
  *   cq.lock               irqsave, leaf. Post, poll, arm from any context.
  *   devs_lock             bh. Devices of a namespace; peers_lock nests in it.
  *   xa_lock of QPs, MRs   bh, leaves.

@@ -145,7 +145,8 @@ static int spray_place_write(struct spray_qp *qp, const struct tp_pkt *p, const 
 	} else if (p->first) {
 		span = p->dma_len;
 	}
-	mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_WRITE, va, span);
+	mr = spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, p->rkey, IB_ACCESS_REMOTE_WRITE, va,
+			  span);
 	if (!mr)
 		return -EFAULT;
 	spray_copy_in(mr, p->va, data, len, p->last);
@@ -234,6 +235,9 @@ static void spray_recv_done(struct spray_qp *qp, const struct tp_pkt *p)
 
 	if (p->has_imm) {
 		c.flags |= SPRAY_WC_WITH_IMM;
+		c.ex = (__force u32)cpu_to_be32(p->imm);
+	} else if (p->has_inv) {
+		c.flags |= SPRAY_WC_WITH_INV;
 		c.ex = p->imm;
 	}
 	spray_complete_recv(qp, &c, p->solicited);
@@ -254,6 +258,9 @@ static enum spray_run spray_run_send(struct spray_qp *qp, const struct tp_pkt *p
 		return spray_fail_recv(qp, IB_WC_LOC_PROT_ERR, TP_NAK_REM_OP);
 	if (!p->last)
 		return SPRAY_RAN;
+	/* The key is dead before its owner learns that the message is here. */
+	if (p->has_inv && spray_mr_invalidate(qp->dev, qp->ib.pd, qp->ib.qp_num, p->imm))
+		return spray_fail_recv(qp, IB_WC_MW_BIND_ERR, TP_NAK_REM_ACCESS);
 	spray_recv_done(qp, p);
 	return SPRAY_RAN_RECV;
 }
@@ -281,8 +288,8 @@ static enum spray_run spray_run_read(struct spray_qp *qp, const struct tp_pkt *p
 		struct spray_mr *mr = NULL;
 
 		if (READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_READ)
-			mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_READ,
-					  p->va, p->dma_len);
+			mr = spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, p->rkey,
+					  IB_ACCESS_REMOTE_READ, p->va, p->dma_len);
 		if (!mr)
 			return spray_fail(qp, TP_NAK_REM_ACCESS);
 		spray_mr_put(mr);
@@ -303,7 +310,8 @@ static enum spray_run spray_run_atomic(struct spray_qp *qp, const struct tp_pkt 
 	if (p->va & 7)
 		return spray_fail(qp, TP_NAK_INV_REQ);
 	if (READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_ATOMIC)
-		mr = spray_mr_get(qp->dev, qp->ib.pd, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, 8);
+		mr = spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, p->rkey,
+				  IB_ACCESS_REMOTE_ATOMIC, p->va, 8);
 	if (!mr)
 		return spray_fail(qp, TP_NAK_REM_ACCESS);
 	if (!tp_resp_read(&qp->resp.core, p, spray_hello_payload(qp->peer, qp->payload), now,
@@ -323,7 +331,7 @@ static enum spray_run spray_run_atomic(struct spray_qp *qp, const struct tp_pkt 
 /* The packet at the executed point. */
 static enum spray_run spray_run(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data, u32 len)
 {
-	if (!tp_resp_turn(&qp->resp.core, p) || p->has_inv)
+	if (!tp_resp_turn(&qp->resp.core, p))
 		return spray_fail(qp, TP_NAK_INV_REQ);
 	switch (p->kind) {
 	case TP_SEND:

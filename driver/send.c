@@ -41,8 +41,8 @@ static int spray_gather(struct spray_qp *qp, u32 op, u32 offset, u8 *dst, u32 le
 			continue;
 		}
 		n = min(len, sge[c->sge].length - skip);
-		mr = spray_mr_get(qp->dev, qp->ib.pd, sge[c->sge].lkey, 0, sge[c->sge].addr + skip,
-				  n);
+		mr = spray_mr_get(qp->dev, qp->ib.pd, 0, sge[c->sge].lkey, 0,
+				  sge[c->sge].addr + skip, n);
 		if (!mr)
 			return -EFAULT;
 		spray_copy_out(mr, sge[c->sge].addr + skip, dst, n);
@@ -68,8 +68,8 @@ static int spray_gather_response(struct spray_qp *qp, u32 idx, u32 offset, u8 *d
 	}
 	if (!len)
 		return 0;
-	mr = spray_mr_get(qp->dev, qp->ib.pd, op->rkey, IB_ACCESS_REMOTE_READ, op->raddr + offset,
-			  len);
+	mr = spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, op->rkey, IB_ACCESS_REMOTE_READ,
+			  op->raddr + offset, len);
 	if (!mr)
 		return -EFAULT;
 	spray_copy_out(mr, op->raddr + offset, dst, len);
@@ -207,18 +207,31 @@ static const u8 spray_op_kind[SPRAY_OP_NUM] = {
 	[SPRAY_OP_READ]		= TP_READ,
 	[SPRAY_OP_CAS]		= TP_CAS,
 	[SPRAY_OP_FAA]		= TP_FAA,
+	[SPRAY_OP_SEND_INV]	= TP_SEND,
+	[SPRAY_OP_LOCAL_INV]	= TP_NONE,
+	[SPRAY_OP_BIND_MW]	= TP_NONE,
+	[SPRAY_OP_REG_MR]	= TP_NONE,
 };
+
+static bool spray_op_reads(u8 op)
+{
+	return op == SPRAY_OP_READ || op == SPRAY_OP_CAS || op == SPRAY_OP_FAA;
+}
 
 /* What a copied entry asks for, checked. Return: enum tp_status. */
 static u8 spray_check_sqe(struct spray_qp *qp, struct spray_sqe *sqe, u64 *length)
 {
 	struct spray_wq *sq = &qp->req.sq;
 
-	if (sqe->op >= SPRAY_OP_NUM)
+	if (sqe->op >= SPRAY_OP_NUM || (sqe->op == SPRAY_OP_REG_MR && qp->ctl))
 		return TP_LOC_QP_OP;
+	if (spray_op_kind[sqe->op] == TP_NONE) {
+		sqe->num_sge = 0;
+		return sqe->flags & SPRAY_SQE_INLINE ? TP_LOC_QP_OP : TP_OK;
+	}
 	if (sqe->flags & SPRAY_SQE_INLINE) {
 		*length = sqe->inline_len;
-		if (sqe->inline_len > sq->max_inline || sqe->op >= SPRAY_OP_READ)
+		if (sqe->inline_len > sq->max_inline || spray_op_reads(sqe->op))
 			return TP_LOC_QP_OP;
 		return TP_OK;
 	}
@@ -243,7 +256,7 @@ static u8 spray_check_target(struct spray_qp *qp, struct spray_sqe *sqe)
 
 		if (!sge[i].length)
 			continue;
-		mr = spray_mr_get(qp->dev, qp->ib.pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
+		mr = spray_mr_get(qp->dev, qp->ib.pd, 0, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
 				  sge[i].addr, sge[i].length);
 		if (!mr)
 			return TP_LOC_PROT;
@@ -267,12 +280,15 @@ static void spray_take_sqe(struct spray_qp *qp, u64 now)
 		length = 0;
 	}
 	op->kind = sqe->op < SPRAY_OP_NUM ? spray_op_kind[sqe->op] : TP_SEND;
-	if (!op->error && (op->kind == TP_READ || op->kind == TP_CAS || op->kind == TP_FAA))
+	if (!op->error && spray_op_reads(sqe->op))
 		op->error = spray_check_target(qp, sqe);
+	op->todo = op->kind == TP_NONE;
+	op->after_all = sqe->op == SPRAY_OP_LOCAL_INV;	/* work under way may use the key */
 	op->fence = sqe->flags & SPRAY_SQE_FENCE;
 	op->solicited = sqe->flags & SPRAY_SQE_SOLICITED;
 	op->has_imm = sqe->op == SPRAY_OP_SEND_IMM || sqe->op == SPRAY_OP_WRITE_IMM;
-	op->imm = sqe->imm;
+	op->has_inv = sqe->op == SPRAY_OP_SEND_INV;
+	op->imm = op->has_imm ? be32_to_cpu((__force __be32)sqe->imm) : sqe->imm;
 	op->payload = qp->req.payload;
 	op->length = (u32)length;
 	op->rkey = sqe->rkey;
@@ -310,6 +326,48 @@ static void spray_send_probes(struct spray_qp *qp, u64 now)
 	}
 }
 
+/* Work on keys: it is its turn. Return: 0 or -errno. */
+static int spray_local_work(struct spray_qp *qp, const struct spray_sqe *sqe)
+{
+	struct spray_bind b = {
+		.key = sqe->rkey,
+		.lkey = sqe->remote_qpn,
+		.access = (int)sqe->compare,
+		.qpn = qp->ib.qp_num,
+		.addr = sqe->raddr,
+		.length = sqe->swap_add,
+	};
+
+	switch (sqe->op) {
+	case SPRAY_OP_REG_MR:
+		return spray_mr_register(qp->dev, qp->ib.pd, b.key, b.access, b.addr, b.length);
+	case SPRAY_OP_BIND_MW:
+		return spray_mr_bind(qp->dev, qp->ib.pd, &b);
+	default:
+		return spray_mr_invalidate(qp->dev, qp->ib.pd, 0, b.key);
+	}
+}
+
+static void spray_run_local(struct spray_qp *qp)
+{
+	struct tp_req *core = &qp->req.core;
+	u32 op;
+
+	while (tp_req_local_turn(core, &op)) {
+		if (spray_local_work(qp, spray_wq_slot(&qp->req.sq, op)))
+			tp_req_local_error(core, op, TP_LOC_KEY);
+		else
+			tp_req_local_done(core, op);
+	}
+}
+
+/* The next burst; work on keys that comes before it is done. */
+static bool spray_next_burst(struct spray_qp *qp, u64 now, struct tp_burst *b)
+{
+	spray_run_local(qp);
+	return tp_req_burst(&qp->req.core, now, qp->max_pkts, b);
+}
+
 static void spray_send_requests(struct spray_qp *qp, u64 now)
 {
 	struct tp_req *core = &qp->req.core;
@@ -317,7 +375,7 @@ static void spray_send_requests(struct spray_qp *qp, u64 now)
 	u32 bad;
 	int err;
 
-	while (tp_req_burst(core, now, qp->max_pkts, &b)) {
+	while (spray_next_burst(qp, now, &b)) {
 		err = spray_send_burst(qp, &core->tx, &b, now, spray_gather, &bad);
 		if (err == -ENOMEM)
 			break;

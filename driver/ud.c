@@ -47,7 +47,7 @@ static enum ib_wc_status spray_ud_gather(struct spray_qp *qp, struct spray_sqe *
 
 		if (!sge[i].length)
 			continue;
-		mr = spray_mr_get(qp->dev, qp->ib.pd, sge[i].lkey, 0, sge[i].addr, sge[i].length);
+		mr = spray_mr_get(qp->dev, qp->ib.pd, 0, sge[i].lkey, 0, sge[i].addr, sge[i].length);
 		if (!mr)
 			return IB_WC_LOC_PROT_ERR;
 		spray_copy_out(mr, sge[i].addr, dst, sge[i].length);
@@ -76,7 +76,7 @@ static u32 spray_ud_encode(struct spray_qp *qp, struct spray_sqe *sqe, u32 len, 
 		.pkey = 0xffff,
 		.dqpn = sqe->remote_qpn & 0xffffff,
 		.psn = qp->ud_psn++ & 0xffffff,
-		.imm = sqe->imm,
+		.imm = be32_to_cpu((__force __be32)sqe->imm),
 		.src_qpn = qp->ib.qp_num,
 		.qkey = sqe->rkey & SPRAY_QKEY_OWN ? qp->qkey : sqe->rkey,
 	};
@@ -255,7 +255,7 @@ static void spray_ud_deliver(struct spray_rx *rx, struct spray_qp *qp, const str
 		c.status = IB_WC_LOC_PROT_ERR;
 	if (p->has_imm) {
 		c.flags |= SPRAY_WC_WITH_IMM;
-		c.ex = p->imm;
+		c.ex = (__force u32)cpu_to_be32(p->imm);
 	}
 	core->rqmsn++;
 	spray_complete_recv(qp, &c, p->solicited);

@@ -3,8 +3,8 @@
  * The table of verbs, and those that only translate or look up. Nothing here
  * knows of packets.
  *
- * Not in the table, and so refused by ib_core with EOPNOTSUPP: SRQ, memory
- * windows, fast registration, resize, multicast, XRC. The capabilities say the same.
+ * Not in the table, and so refused by ib_core with EOPNOTSUPP: SRQ, resize,
+ * multicast, XRC. The capabilities say the same.
  */
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -50,7 +50,9 @@ static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_qp = SPRAY_MAX_QP;
 	attr->max_qp_wr = SPRAY_MAX_QP_WR;
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN;
+				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS | IB_DEVICE_MEM_WINDOW |
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;	/* rdma link delete */
 	attr->max_send_sge = SPRAY_MAX_SGE;
 	attr->max_recv_sge = SPRAY_MAX_SGE;
@@ -58,6 +60,8 @@ static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_cq = SPRAY_MAX_CQ;
 	attr->max_cqe = SPRAY_MAX_CQE;
 	attr->max_mr = SPRAY_MAX_MR;
+	attr->max_mw = SPRAY_MAX_MR;
+	attr->max_fast_reg_page_list_len = SPRAY_MAX_FAST_PAGES;
 	attr->max_pd = SPRAY_MAX_PD;
 	attr->max_qp_rd_atom = SPRAY_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = SPRAY_MAX_RD_ATOMIC;
@@ -377,6 +381,8 @@ const struct ib_device_ops spray_dev_ops = {
 	.uverbs_abi_ver = SPRAY_ABI_VERSION,
 
 	.alloc_hw_port_stats = spray_alloc_hw_port_stats,
+	.alloc_mr = spray_alloc_mr,
+	.alloc_mw = spray_alloc_mw,
 	.alloc_pd = spray_alloc_pd,
 	.alloc_ucontext = spray_alloc_ucontext,
 	.create_ah = spray_create_ah,
@@ -384,6 +390,7 @@ const struct ib_device_ops spray_dev_ops = {
 	.create_qp = spray_create_qp,
 	.create_user_ah = spray_create_ah,
 	.dealloc_driver = spray_dev_dealloc,
+	.dealloc_mw = spray_dealloc_mw,
 	.dealloc_pd = spray_dealloc_pd,
 	.dealloc_ucontext = spray_dealloc_ucontext,
 	.dereg_mr = spray_dereg_mr,
@@ -396,6 +403,7 @@ const struct ib_device_ops spray_dev_ops = {
 	.get_hw_stats = spray_get_hw_stats,
 	.get_link_layer = spray_get_link_layer,
 	.get_port_immutable = spray_get_port_immutable,
+	.map_mr_sg = spray_map_mr_sg,
 	.mmap = spray_mmap,
 	.mmap_free = spray_mmap_free,
 	.modify_qp = spray_modify_qp,
@@ -412,9 +420,11 @@ const struct ib_device_ops spray_dev_ops = {
 	.report_port_event = spray_report_port_event,
 #endif
 	.req_notify_cq = spray_req_notify_cq,
+	.rereg_user_mr = spray_rereg_user_mr,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, spray_ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_cq, spray_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_mw, spray_mw, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, spray_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, spray_qp, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, spray_ucontext, ib),

@@ -64,6 +64,10 @@ enum spray_op {
 	SPRAY_OP_READ		= 4,
 	SPRAY_OP_CAS		= 5,
 	SPRAY_OP_FAA		= 6,
+	SPRAY_OP_SEND_INV	= 7,		/* imm: the peer's key to invalidate */
+	SPRAY_OP_LOCAL_INV	= 8,		/* rkey */
+	SPRAY_OP_BIND_MW	= 9,		/* see struct spray_sqe */
+	SPRAY_OP_REG_MR		= 10,		/* kernel consumers only */
 	SPRAY_OP_NUM
 };
 
@@ -85,12 +89,12 @@ struct spray_sqe {
 	__u8 flags;		/* enum spray_sqe_flags */
 	__u16 num_sge;
 	__u32 inline_len;	/* bytes, with SPRAY_SQE_INLINE */
-	__u32 imm;		/* as on the wire (big endian), also the key to invalidate */
-	__u32 rkey;		/* RC: remote key. UD: Q_Key */
+	__u32 imm;		/* as on the wire (big endian); SEND_INV: the key, a number */
+	__u32 rkey;		/* RC: remote key. UD: Q_Key. BIND_MW, REG_MR: key from now on */
 	__aligned_u64 raddr;	/* RC: remote address, bytes. UD: address handle number in the low 32 bits */
-	__aligned_u64 swap_add;	/* CAS: value to swap in, FAA: value to add */
-	__aligned_u64 compare;	/* CAS */
-	__u32 remote_qpn;	/* UD */
+	__aligned_u64 swap_add;	/* CAS: value to swap in, FAA: value to add. BIND_MW, REG_MR: bytes */
+	__aligned_u64 compare;	/* CAS. BIND_MW, REG_MR: access flags of the verbs */
+	__u32 remote_qpn;	/* UD. BIND_MW: lkey of the region */
 	__u32 reserved;
 	/* struct spray_sge sge[] or inline bytes follow */
 };
@@ -110,6 +114,9 @@ enum spray_wc_opcode {
 	SPRAY_WC_READ		= 2,
 	SPRAY_WC_CAS		= 3,
 	SPRAY_WC_FAA		= 4,
+	SPRAY_WC_BIND_MW	= 5,
+	SPRAY_WC_LOCAL_INV	= 6,
+	SPRAY_WC_REG_MR		= 64,		/* kernel consumers only */
 	SPRAY_WC_RECV		= 128,
 	SPRAY_WC_RECV_IMM	= 129,
 };

@@ -52,6 +52,8 @@ enum {
 	TO_REMOTE	= 1 << 3,	/* wr.rdma says where */
 	IS_ATOMIC	= 1 << 4,	/* wr.atomic says where and what */
 	HAS_IMM		= 1 << 5,
+	HAS_KEY		= 1 << 6,	/* wr.invalidate_rkey */
+	IS_LOCAL	= 1 << 7,	/* works on a key: no data */
 };
 
 struct send_op {
@@ -67,6 +69,9 @@ static const struct send_op send_ops[] = {
 	[IBV_WR_RDMA_READ] = { SPRAY_OP_READ, ON_RC | TO_REMOTE },
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = { SPRAY_OP_CAS, ON_RC | IS_ATOMIC },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { SPRAY_OP_FAA, ON_RC | IS_ATOMIC },
+	[IBV_WR_SEND_WITH_INV] = { SPRAY_OP_SEND_INV, ON_RC | CAN_INLINE | HAS_KEY },
+	[IBV_WR_LOCAL_INV] = { SPRAY_OP_LOCAL_INV, ON_RC | IS_LOCAL },
+	[IBV_WR_BIND_MW] = { SPRAY_OP_BIND_MW, ON_RC | IS_LOCAL },
 };
 
 /* NULL if the QP cannot do that. */
@@ -98,6 +103,24 @@ static void set_atomic(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
 	} else {
 		sqe->swap_add = wr->wr.atomic.compare_add;
 	}
+}
+
+static void set_bind(struct spray_sqe *sqe, uint32_t key, const struct ibv_mw_bind_info *info)
+{
+	sqe->rkey = key;
+	sqe->remote_qpn = info->mr ? info->mr->lkey : 0;
+	sqe->raddr = info->addr;
+	sqe->swap_add = info->length;
+	sqe->compare = info->mw_access_flags;
+}
+
+static void set_local(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
+{
+	sqe->num_sge = 0;
+	if (sqe->op == SPRAY_OP_LOCAL_INV)
+		sqe->rkey = wr->invalidate_rkey;
+	else
+		set_bind(sqe, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 }
 
 static int set_datagram(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
@@ -169,8 +192,14 @@ static int fill_sqe(const struct spray_qp *qp, struct spray_sqe *sqe, const stru
 		.flags = sqe_flags(qp, wr),
 		.num_sge = wr->num_sge,
 	};
+	if (op->traits & IS_LOCAL) {
+		set_local(sqe, wr);
+		return 0;
+	}
 	if (op->traits & HAS_IMM)
 		sqe->imm = (uint32_t)wr->imm_data;
+	if (op->traits & HAS_KEY)
+		sqe->imm = wr->invalidate_rkey;
 	if (op->traits & TO_REMOTE)
 		set_remote(sqe, wr);
 	else if (op->traits & IS_ATOMIC)
@@ -230,6 +259,29 @@ int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send
 	if (bad)
 		*bad_wr = bad;
 	return db ? db : err;
+}
+
+/* A window of type 1: a work request that the caller did not write. Its key changes by the bind. */
+int spray_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = {
+			.mw = mw,
+			.rkey = ibv_inc_rkey(mw->rkey),
+			.bind_info = bind->bind_info,
+		},
+	}, *bad;
+	int ret;
+
+	if (bind->bind_info.length && (!bind->bind_info.mr || bind->bind_info.mr->pd != mw->pd))
+		return EPERM;
+	ret = spray_post_send(ibqp, &wr, &bad);
+	if (!ret)
+		mw->rkey = wr.bind_mw.rkey;
+	return ret;
 }
 
 static int post_one_recv(struct spray_wq *rq, const struct ibv_recv_wr *wr)

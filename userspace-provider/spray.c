@@ -87,12 +87,50 @@ static struct ibv_mr *spray_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	return &vmr->ibv_mr;
 }
 
+static int spray_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr,
+			  size_t length, int access)
+{
+	struct ib_uverbs_rereg_mr_resp resp;
+	struct ibv_rereg_mr cmd;
+
+	return ibv_cmd_rereg_mr(vmr, flags, addr, length, (uintptr_t)addr, access, pd, &cmd,
+				sizeof(cmd), &resp, sizeof(resp));
+}
+
 static int spray_dereg_mr(struct verbs_mr *vmr)
 {
 	int ret = ibv_cmd_dereg_mr(vmr);
 
 	if (!ret)
 		free(vmr);
+	return ret;
+}
+
+static struct ibv_mw *spray_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ib_uverbs_alloc_mw_resp resp = {};
+	struct ibv_alloc_mw cmd = {};
+	struct ibv_mw *mw;
+	int ret;
+
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return NULL;
+	ret = ibv_cmd_alloc_mw(pd, type, mw, &cmd, sizeof(cmd), &resp, sizeof(resp));
+	if (ret) {
+		free(mw);
+		errno = ret;
+		return NULL;
+	}
+	return mw;
+}
+
+static int spray_dealloc_mw(struct ibv_mw *mw)
+{
+	int ret = ibv_cmd_dealloc_mw(mw);
+
+	if (!ret)
+		free(mw);
 	return ret;
 }
 
@@ -133,10 +171,13 @@ static void spray_free_context(struct ibv_context *ibctx)
 }
 
 static const struct verbs_context_ops spray_context_ops = {
+	.alloc_mw = spray_alloc_mw,
 	.alloc_pd = spray_alloc_pd,
+	.bind_mw = spray_bind_mw,
 	.create_ah = spray_create_ah,
 	.create_cq = spray_create_cq,
 	.create_qp = spray_create_qp,
+	.dealloc_mw = spray_dealloc_mw,
 	.dealloc_pd = spray_dealloc_pd,
 	.dereg_mr = spray_dereg_mr,
 	.destroy_ah = spray_destroy_ah,
@@ -152,6 +193,7 @@ static const struct verbs_context_ops spray_context_ops = {
 	.query_qp = spray_query_qp,
 	.reg_mr = spray_reg_mr,
 	.req_notify_cq = spray_req_notify_cq,
+	.rereg_mr = spray_rereg_mr,
 };
 
 static int spray_get_context(struct spray_context *ctx)

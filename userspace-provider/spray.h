@@ -93,6 +93,7 @@ int spray_destroy_qp(struct ibv_qp *ibqp);
 /* queue.c */
 int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int spray_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int spray_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 

@@ -11,6 +11,7 @@
  * number and the decision of C9: a WRITE that overlaps one not yet executed is
  * "ordered" (the peer holds it until all earlier messages are complete).
  * Preparation runs just ahead of the burst, so that little is ordered needlessly.
+ * Local work (a key made valid or invalid) is done when preparation reaches it.
  *
  * Completion follows the queue strictly: the head is reported when the peer
  * executed it and, for READ and ATOMIC, its response is here. An error is a
@@ -159,7 +160,7 @@ static void tp_req_order_write(struct tp_req *q, u32 i)
 /* Fence and depth of READs and ATOMICs. */
 static bool tp_req_may_start(struct tp_req *q, struct tp_op *op)
 {
-	if (op->error)
+	if (op->error || op->todo)
 		return false;
 	if (op->fence && q->rd_head != q->rd_tail)
 		return false;
@@ -199,6 +200,36 @@ static void tp_req_prepare(struct tp_req *q, u32 want)
 		if (tp_tx_op(&q->tx, i)->kind != TP_NONE)
 			want--;
 	}
+}
+
+/**
+ * tp_req_local_turn() - is it a local work's turn?
+ * @q: requester
+ * @op: ring index of it
+ * Return: false if there is none.
+ */
+bool tp_req_local_turn(const struct tp_req *q, u32 *op)
+{
+	const struct tp_op *o = tp_tx_op(&q->tx, q->prepared);
+
+	if (q->dead || q->tx.halted || q->prepared == q->tx.tail || !o->todo || o->error)
+		return false;
+	if (o->after_all && q->prepared != q->tx.head)
+		return false;
+	if (o->fence && q->rd_head != q->rd_tail)
+		return false;
+	*op = q->prepared;
+	return true;
+}
+
+/**
+ * tp_req_local_done() - a local work was done
+ * @q: requester
+ * @op: ring index, as tp_req_local_turn() said
+ */
+void tp_req_local_done(struct tp_req *q, u32 op)
+{
+	tp_tx_op(&q->tx, op)->todo = false;
 }
 
 /**
@@ -533,7 +564,7 @@ static bool tp_req_head_done(const struct tp_req *q)
 	const struct tp_op *op = tp_tx_op(&q->tx, q->tx.head);
 
 	if (q->tx.head == q->tx.started)
-		return op->kind == TP_NONE;
+		return op->kind == TP_NONE && !op->todo;
 	return tp_tx_op_executed(&q->tx, op) && (!tp_op_is_read(op) || op->rd_done);
 }
 

@@ -22,6 +22,7 @@ enum tp_status {
 	TP_REM_OP,
 	TP_RETRY_EXC,
 	TP_RNR_EXC,
+	TP_LOC_KEY,		/* work on a key that can't be done */
 	TP_FLUSH,
 };
 
@@ -96,6 +97,15 @@ void tp_req_modify(struct tp_req *q, const struct tp_req_attr *at);
  * error. The rest is set here.
  */
 void tp_req_post(struct tp_req *q, u64 now);
+
+/**
+ * tp_req_local_turn() - is it a local work's turn?
+ * @op: ring index of it
+ * Do it, then call tp_req_local_done() or, if it failed, tp_req_local_error(); ask again before
+ * every burst. Return: false if there is none.
+ */
+bool tp_req_local_turn(const struct tp_req *q, u32 *op);
+void tp_req_local_done(struct tp_req *q, u32 op);
 
 /* As tp_tx_burst(), with the requester's rules. Nothing new while RNR-blocked or dead. */
 bool tp_req_burst(struct tp_req *q, u64 now, u32 max_pkts, struct tp_burst *b);

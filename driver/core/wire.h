@@ -83,7 +83,7 @@ enum tp_space {
  * @space: request or response space
  * @first: first packet of its message
  * @last: last packet of its message
- * @has_imm: @imm holds immediate data as on the wire
+ * @has_imm: @imm holds immediate data, as a number
  * @has_inv: @imm holds a key to invalidate
  * @solicited: BTH SE
  * @ack_req: BTH A: answer at once

@@ -204,6 +204,129 @@ TEST(next_done__local_work)
 	assert_int_equal(q.exec_msn, 2);
 }
 
+/* --- local work that must be done at its turn --- */
+
+static u32 post_local(bool after_all)
+{
+	struct tp_op *op = post_op(TP_NONE, 0);
+
+	op->todo = true;
+	op->after_all = after_all;
+	return q.tx.tail - 1;
+}
+
+static bool local_turn(u32 op)
+{
+	u32 i;
+
+	return tp_req_local_turn(&q, &i) && i == op;
+}
+
+TEST(local__nothing_behind_starts_before_it_is_done)
+{
+	u32 i;
+
+	start();
+	assert_false(tp_req_local_turn(&q, &i));	/* empty */
+	post(TP_WRITE, 10);
+	post_local(false);
+	post(TP_WRITE, 10);
+	assert_false(tp_req_local_turn(&q, &i));	/* one is before it */
+	assert_int_equal(send_all(), 1);
+	assert_true(local_turn(1));
+	assert_int_equal(send_all(), 0);
+	tp_req_local_done(&q, 1);
+	assert_false(tp_req_local_turn(&q, &i));
+	assert_int_equal(send_all(), 1);		/* while the first is in flight */
+	assert_int_equal(out.op, 2);
+	assert_int_equal(out.pkt.msn, 1);
+	assert_int_equal(done(0), NONE_DONE);
+	ack(1);
+	assert_int_equal(done(0), TP_OK);
+	assert_int_equal(done(1), TP_OK);
+	assert_int_equal(done(2), NONE_DONE);
+	ack(2);
+	assert_int_equal(done(2), TP_OK);
+}
+
+TEST(local__does_not_complete_undone)
+{
+	start();
+	post_local(false);
+	assert_int_equal(done(0), NONE_DONE);
+	tp_req_local_done(&q, 0);
+	assert_int_equal(done(0), TP_OK);
+}
+
+TEST(local__after_all)
+{
+	u32 i;
+
+	start();
+	post(TP_WRITE, 10);
+	post_local(true);
+	post(TP_WRITE, 10);
+	assert_int_equal(send_all(), 1);
+	assert_false(tp_req_local_turn(&q, &i));
+	ack(1);
+	assert_false(tp_req_local_turn(&q, &i));	/* executed, not complete */
+	assert_int_equal(done(0), TP_OK);
+	assert_int_equal(done(1), NONE_DONE);
+	assert_true(local_turn(1));
+	tp_req_local_done(&q, 1);
+	assert_int_equal(done(1), TP_OK);
+	assert_int_equal(send_all(), 1);
+}
+
+TEST(local__fence_waits_for_reads)
+{
+	u32 i;
+
+	start();
+	post(TP_READ, 10);
+	tp_tx_op(&q.tx, post_local(false))->fence = true;
+	send_all();
+	assert_false(tp_req_local_turn(&q, &i));
+	tp_req_rd_done(&q, 0);
+	assert_true(local_turn(1));
+}
+
+TEST(local__fails)
+{
+	u32 i;
+
+	start();
+	post(TP_WRITE, 10);
+	post_local(false);
+	post(TP_WRITE, 10);
+	send_all();
+	assert_true(local_turn(1));
+	tp_req_local_error(&q, 1, TP_LOC_QP_OP);
+	assert_false(tp_req_local_turn(&q, &i));
+	assert_int_equal(send_all(), 0);
+	ack(1);
+	assert_int_equal(done(0), TP_OK);
+	assert_int_equal(done(1), TP_LOC_QP_OP);
+	assert_int_equal(done(2), TP_FLUSH);
+}
+
+TEST(local__not_after_the_end)
+{
+	u32 i;
+
+	start();
+	post(TP_WRITE, 10);
+	post_local(false);
+	send_all();
+	tp_req_local_error(&q, 0, TP_LOC_PROT);
+	assert_false(tp_req_local_turn(&q, &i));	/* halted */
+	start();
+	post_local(false);
+	tp_req_flush(&q);
+	assert_false(tp_req_local_turn(&q, &i));
+	assert_int_equal(done(0), TP_FLUSH);
+}
+
 TEST(post__numbers)
 {
 	u32 want_rq[] = { 0, 1, 1, 0, 2, 0 }, i;	/* READ, ATOMIC: how many are complete */
@@ -1241,6 +1364,12 @@ int main(void)
 		RUN(next_done__a_message_of_several_packets),
 		RUN(next_done__read_needs_both),
 		RUN(next_done__local_work),
+		RUN(local__nothing_behind_starts_before_it_is_done),
+		RUN(local__does_not_complete_undone),
+		RUN(local__after_all),
+		RUN(local__fence_waits_for_reads),
+		RUN(local__fails),
+		RUN(local__not_after_the_end),
 		RUN(post__numbers),
 		RUN(post__read_tells_what_is_complete),
 		RUN(post__after_silence_is_a_new_beginning),

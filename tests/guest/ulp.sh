@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# Kernel consumers, set up by sysfs and configfs alone, with data verified: NVMe over RDMA, RDS.
+# They live in the initial namespace: both ends are there. SPRAY_PROFILE: what the spines do, or "direct".
+FABRIC_HOSTS=init
+. "$(dirname "$0")/lib.sh"
+FABRIC_HOSTS=init
+
+profile=${SPRAY_PROFILE:-direct}
+check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
+if [ "$profile" = direct ]; then here "fabric" fabric_direct; else here "fabric $profile" fabric_up "$profile"; fi || bail "no fabric"
+here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
+
+# disk DEV: writes a known pattern through the page cache and around it, drops caches, compares
+disk() {
+	local mb=${SPRAY_MB:-16}
+	head -c ${mb}M /dev/urandom >/tmp/data
+	dd if=/tmp/data of="$1" bs=1M oflag=direct status=none || return 1
+	echo 3 >/proc/sys/vm/drop_caches
+	dd if="$1" bs=64k count=$((mb * 16)) iflag=direct status=none | cmp - /tmp/data || return 1
+	# small and odd pieces, several at once
+	dd if=/tmp/data of="$1" bs=4k count=256 oflag=direct status=none &
+	dd if=/tmp/data of="$1" bs=512 count=512 seek=$((mb * 2048 - 512)) skip=$((mb * 2048 - 512)) oflag=direct status=none &
+	wait
+	echo 3 >/proc/sys/vm/drop_caches
+	dd if="$1" bs=4k count=$((mb * 256)) status=none | cmp - /tmp/data
+}
+filesystem() { # DEV
+	mkdir -p /mnt/u && busybox mke2fs -F "$1" >/dev/null && mount "$1" /mnt/u || return 1
+	cp -r /usr/lib/python3*/json /usr/bin/bash /mnt/u/ && sync && umount /mnt/u || return 1
+	echo 3 >/proc/sys/vm/drop_caches
+	mount "$1" /mnt/u && diff -r /usr/lib/python3*/json /mnt/u/json && cmp /usr/bin/bash /mnt/u/bash && umount /mnt/u
+}
+waited() { for _ in $(seq 100); do "$@" && return 0; sleep 0.1; done; return 1; }
+
+# --- NVMe over RDMA ---
+nvmet=/sys/kernel/config/nvmet
+nvme_target() {
+	modprobe -a brd nvmet nvmet-rdma nvme-rdma || return 1
+	mount -t configfs none /sys/kernel/config 2>/dev/null
+	mkdir $nvmet/subsystems/s && echo 1 >$nvmet/subsystems/s/attr_allow_any_host &&
+		mkdir $nvmet/subsystems/s/namespaces/1 && echo /dev/ram0 >$nvmet/subsystems/s/namespaces/1/device_path &&
+		echo 1 >$nvmet/subsystems/s/namespaces/1/enable && mkdir $nvmet/ports/1 &&
+		echo rdma >$nvmet/ports/1/addr_trtype && echo ipv4 >$nvmet/ports/1/addr_adrfam &&
+		echo $B4 >$nvmet/ports/1/addr_traddr && echo 4420 >$nvmet/ports/1/addr_trsvcid &&
+		ln -s $nvmet/subsystems/s $nvmet/ports/1/subsystems/s
+}
+nvme_connect() {
+	echo "transport=rdma,traddr=$B4,trsvcid=4420,nqn=s,host_traddr=$A4,nr_io_queues=1,queue_size=32" >/dev/nvme-fabrics &&
+		waited nvme_disk
+}
+nvme_disk() { NVME=$(ls /dev/nvme*n1 2>/dev/null | head -1); [ -n "$NVME" ]; }
+nvme_gone() {
+	for d in /sys/class/nvme/nvme*/delete_controller; do echo 1 >"$d"; done
+	rm $nvmet/ports/1/subsystems/s && rmdir $nvmet/ports/1 && echo 0 >$nvmet/subsystems/s/namespaces/1/enable &&
+		rmdir $nvmet/subsystems/s/namespaces/1 $nvmet/subsystems/s && modprobe -r nvme-rdma nvmet-rdma nvmet
+}
+if modprobe -n nvmet-rdma nvme-rdma 2>/dev/null; then
+	modprobe brd rd_nr=1 rd_size=65536
+	here "nvme target" nvme_target && here "nvme connect" nvme_connect && {
+		run "nvme: data" 180 disk "$NVME"
+		run "nvme: a filesystem" 180 filesystem "$NVME"
+	}
+	check "nvme disconnect" nvme_gone
+else
+	skip "nvme" "this kernel has no NVMe over RDMA"
+fi
+
+# --- RDS: reliable datagrams by a kernel consumer, and its RDMA operations ---
+rds() {
+	modprobe -a rds rds_rdma || return 1
+	python3 - $A4 $B4 <<-'P'
+		import os, socket, sys
+		AF_RDS = 21
+		a = socket.socket(AF_RDS, socket.SOCK_SEQPACKET); a.bind((sys.argv[1], 4000))
+		b = socket.socket(AF_RDS, socket.SOCK_SEQPACKET); b.bind((sys.argv[2], 4000))
+		a.settimeout(30); b.settimeout(30)
+		for i in range(200):
+		    data = os.urandom(1 + i * 157 % 30000)
+		    a.sendto(data, (sys.argv[2], 4000))
+		    got, who = b.recvfrom(65536)
+		    assert got == data, (i, len(got), len(data))
+		    b.sendto(got[::-1], who)
+		    assert a.recvfrom(65536)[0] == data[::-1], i
+	P
+}
+rds_gone() { modprobe -r rds_rdma && modprobe -r rds; }
+if modprobe -n rds_rdma 2>/dev/null; then
+	run "rds: datagrams" 120 rds
+	check "rds unloads" waited rds_gone
+else
+	skip "rds" "this kernel has no RDS"
+fi
+
+here "fabric down" fabric_down
+check "rmmod" rmmod "$MODULE"
+check "kernel log" kmsg_clean
+finish
