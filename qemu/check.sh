@@ -24,6 +24,8 @@ guest_tests() {
 		apps       900
 		contract  1800
 		lifecycle  900
+		uverbs     300
+		ulp        600
 		fabric     300 once
 		pathlen    900 once -i
 	E
