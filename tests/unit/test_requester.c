@@ -554,6 +554,19 @@ TEST(ordered__top_of_the_address_space)
 	assert_false(ops[2].ordered);
 }
 
+/* One that wraps is the peer's to refuse: here it counts up to the top. */
+TEST(ordered__over_the_top_of_the_address_space)
+{
+	start();
+	post_write(~0ULL - 9, 100);
+	post_write(~0ULL - 4, 2);
+	post_write(1000, 10);
+	send_all();
+	assert_true(ops[1].ordered);
+	assert_false(ops[2].ordered);
+	assert_true(q.wr_hi == ~0ULL);
+}
+
 /* Random WRITEs, executed in order at random: ordered if and only if an open one overlaps. */
 TEST(ordered__model)
 {
@@ -1383,6 +1396,7 @@ int main(void)
 		RUN(ordered__whatever_the_key_only_writes_only_open_ones),
 		RUN(ordered__beyond_what_is_looked_at),
 		RUN(ordered__top_of_the_address_space),
+		RUN(ordered__over_the_top_of_the_address_space),
 		RUN(ordered__model),
 		RUN(local_error__at_post_time),
 		RUN(local_error__in_the_middle_of_a_message),
