@@ -127,6 +127,10 @@ static void spray_cq_to_wc(const struct spray_cqe *c, struct ib_qp *qp, struct i
 		wc->ex.invalidate_rkey = c->ex;
 		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
 	}
+	if (c->flags & SPRAY_WC_VLAN) {
+		wc->vlan_id = c->vlan_id;
+		wc->wc_flags |= IB_WC_WITH_VLAN;
+	}
 	if (c->flags & SPRAY_WC_GRH) {
 		wc->network_hdr_type = c->flags & SPRAY_WC_IPV6 ? RDMA_NETWORK_IPV6 :
 								  RDMA_NETWORK_IPV4;

@@ -27,6 +27,7 @@
 #include <linux/etherdevice.h>
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
+#include <linux/if_vlan.h>
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
@@ -104,7 +105,7 @@ static bool spray_guid_taken(__be64 guid)
 	return false;
 }
 
-/* From the MAC, or random where that is zero or not unique (a VLAN has its parent's). */
+/* From the MAC, or random where that is zero or not unique. */
 static __be64 spray_guid(struct net_device *ndev)
 {
 	__be64 guid;
@@ -214,6 +215,12 @@ static int spray_newlink(const char *name, struct net_device *ndev)
 
 	if (ndev->type != ARPHRD_ETHER) {
 		spray_refuse(ndev, "not an Ethernet device");
+		return -EOPNOTSUPP;
+	}
+	/* ib_core lists a VLAN's addresses with the net_device below it, and nowhere else. */
+	if (is_vlan_dev(ndev)) {
+		spray_refuse(ndev, "a VLAN: link %s instead, it serves this one's addresses",
+			     vlan_dev_real_dev(ndev)->name);
 		return -EOPNOTSUPP;
 	}
 	dev = spray_dev_alloc(dev_net(ndev));

@@ -17,6 +17,7 @@
 #include <net/addrconf.h>
 #include <net/inet_ecn.h>
 #include <net/udp.h>
+#include <rdma/ib_addr.h>
 
 #include "compat.h"
 #include "copy.h"
@@ -811,6 +812,12 @@ static int spray_rx_touch(struct spray_rx *rx, u32 qpn)
 	return rx->n++;
 }
 
+/* The net_device, or a VLAN on it: ib_core lists the addresses of both in our GID table. */
+static bool spray_dev_is(const struct spray_dev *dev, const struct net_device *ndev)
+{
+	return ndev && (ndev == dev->ndev || rdma_vlan_dev_real_dev(ndev) == dev->ndev);
+}
+
 /* Is the packet's destination an address of this device? */
 static bool spray_dev_owns(const struct spray_dev *dev, struct sk_buff *skb, bool v6)
 {
@@ -818,16 +825,17 @@ static bool spray_dev_owns(const struct spray_dev *dev, struct sk_buff *skb, boo
 
 	if (v6)
 		return ipv6_chk_addr(net, &ipv6_hdr(skb)->daddr, dev->ndev, 1);
-	return __ip_dev_find(net, ip_hdr(skb)->daddr, false) == dev->ndev;
+	return spray_dev_is(dev, __ip_dev_find(net, ip_hdr(skb)->daddr, false));
 }
 
 struct spray_dev *spray_rx_dev(struct spray_rx *rx)
 {
+	struct net_device *in = dev_get_by_index_rcu(rx->sn->net, rx->skb->skb_iif);
 	struct spray_dev *dev, *found = NULL;
 
 	lockdep_assert_held(&rx->sn->devs_lock);
 	list_for_each_entry(dev, &rx->sn->devs, link) {
-		if (dev->ndev->ifindex == rx->skb->skb_iif)
+		if (spray_dev_is(dev, in))
 			return dev;
 		if (spray_dev_owns(dev, rx->skb, rx->v6))
 			found = dev;

@@ -6,6 +6,7 @@
  * the receiver (Q_Key, no receive, too long) is dropped and counted and leaves
  * the QP as it was.
  */
+#include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 
@@ -223,6 +224,17 @@ static void spray_ud_grh(struct spray_rx *rx, u32 udp_len, u8 *grh)
 	}
 }
 
+/* The CM looks a VLAN's addresses up by its number, too. */
+static void spray_ud_vlan(struct spray_rx *rx, struct spray_cqe *c)
+{
+	struct net_device *in = dev_get_by_index_rcu(rx->sn->net, rx->skb->skb_iif);
+
+	if (!in || !is_vlan_dev(in))
+		return;
+	c->vlan_id = vlan_dev_vlan_id(in);
+	c->flags |= SPRAY_WC_VLAN;
+}
+
 static void spray_ud_deliver(struct spray_rx *rx, struct spray_qp *qp, const struct tp_pkt *p,
 			     const u8 *data, u32 len, u32 udp_len)
 {
@@ -253,6 +265,7 @@ static void spray_ud_deliver(struct spray_rx *rx, struct spray_qp *qp, const str
 				    SPRAY_GRH, data, len, true);
 	if (err)
 		c.status = IB_WC_LOC_PROT_ERR;
+	spray_ud_vlan(rx, &c);
 	if (p->has_imm) {
 		c.flags |= SPRAY_WC_WITH_IMM;
 		c.ex = (__force u32)cpu_to_be32(p->imm);

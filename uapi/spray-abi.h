@@ -128,6 +128,7 @@ enum spray_wc_flags {
 	SPRAY_WC_WITH_INV	= 1 << 2,
 	SPRAY_WC_SOLICITED	= 1 << 3,
 	SPRAY_WC_IPV6		= 1 << 4,	/* network header of a UD packet */
+	SPRAY_WC_VLAN		= 1 << 5,	/* for the kernel's CM */
 };
 
 /* One completion. status is the number of enum ib_wc_status (same as ibv_wc_status). */
@@ -144,7 +145,7 @@ struct spray_cqe {
 	__u8 opcode;			/* enum spray_wc_opcode */
 	__u8 flags;			/* enum spray_wc_flags */
 	__u8 sl;
-	__u16 reserved0;
+	__u16 vlan_id;			/* UD, with SPRAY_WC_VLAN */
 	__u32 reserved1[5];		/* 64 bytes in all */
 };
 
