@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-#   make             the module, for the running kernel or KDIR=/path/to/headers
+#   make             the module, for the running kernel or KDIR=/path/to/headers; DEBUG=1: with assertions and self-test
 #   make provider    the rdma-core provider, for the installed rdma-core (needs its source package: RDMA_CORE=)
 #   make install     module, provider, driver file, udev rule; DESTDIR= and KVER= fill another root
 #   make check       unit tests, then every guest test in every suite (root; installs what it needs)

@@ -7,6 +7,7 @@
 #include "dev.h"
 #include "icrc.h"
 #include "receive.h"
+#include "selftest.h"
 #include "udp.h"
 
 unsigned short spray_port = TP_UDP_PORT;
@@ -25,6 +26,9 @@ static int __init spray_init(void)
 		pr_err("rdma_spray: port must not be 0\n");
 		return -EINVAL;
 	}
+	err = spray_selftest();
+	if (err)
+		return err;
 	err = spray_icrc_init();
 	if (err)
 		return err;

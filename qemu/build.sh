@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # build.sh SUITE: builds module, provider and test programs for a suite's kernel and rdma-core, and
 # prints the directory of the result. Incremental: unchanged sources cost about three seconds.
+# SPRAY_DEBUG=1: the module with DEBUG=1, which tests itself as it is loaded.
 #
 # The sources are copied to a build tree per suite and clone, so suites never see each other's objects.
 # `make install` runs for real in the suite's root, behind an overlay: what it wrote is the payload.
@@ -40,7 +41,7 @@ mkdir -p "$r/run/rdma-core"
 mount --bind "$rdma" "$r/run/rdma-core"
 mk() { chroot "$r" env -u MAKEFLAGS LC_ALL=C make -C /build -j2 KVER="$kver" KDIR="/lib/modules/$kver/build" RDMA_CORE=/run/rdma-core "$@"; }
 ok=yes
-[ ! -e "$b/src/Kbuild" ] || mk module || ok=no
+[ ! -e "$b/src/Kbuild" ] || mk module ${SPRAY_DEBUG:+DEBUG=1} || ok=no
 [ ! -e "$b/src/userspace-provider/Makefile" ] || mk provider || ok=no
 [ ! -e "$b/src/tests/contract/Makefile" ] || mk contract || ok=no
 if [ $ok = yes ] && [ -e "$b/src/Kbuild" ]; then mk install; fi

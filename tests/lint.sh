@@ -8,6 +8,7 @@
 #   one place each     kernel versions in driver/compat.h, __KERNEL__ in env.h
 #   short functions    core 40 lines at most, shell 110
 #   licence            a tag in every source file
+#   self-test          has every unit test that can be in a kernel
 
 # The checks are called by none():
 # shellcheck disable=SC2317
@@ -78,6 +79,15 @@ unlicensed() {
 	done
 }
 
+# test_responder stands in for functions of the core, test_provider_* is about user space.
+not_in_selftest() {
+	for f in tests/unit/test_*.c; do
+		t=${f#tests/unit/test_} t=${t%.c}
+		case $t in responder | provider_*) continue ;; esac
+		grep -Eq "^spray-tests := (.* )?$t( |\$)" Kbuild && grep -qw "unit_$t" tests/unit/kernel.c || echo "$f"
+	done
+}
+
 none 'the core needs something from outside' core_symbols
 none 'the core includes a header that is not its own' core_includes
 none 'a kernel version outside driver/compat.h' version_tests
@@ -86,6 +96,7 @@ none 'remote or user input must not be able to stop a kernel' dying
 none 'a long function in the core' long_functions 40 driver/core/*.c
 none 'a long function in the shell' long_functions 110 driver/*.c
 none 'no licence tag' unlicensed
+none 'a unit test that the self-test has not' not_in_selftest
 
 [ $failed = 0 ] && echo 'lint: clean'
 exit $failed

@@ -346,7 +346,7 @@ static bool send_burst(struct sim *s, u8 src, struct tp_tx *t, struct tp_burst *
 	u32 first = b->psn, prev = 0, hdr, len, i;
 	bool refuse = chance(s, s->c->refuse);
 	struct tp_out o;
-	u32 tags[RQ_BUF] = {};
+	static u32 tags[RQ_BUF];
 
 	sim_check(s, (s32)(b->stamp - (u32)s->last_burst) > 0 || src == B);
 	if (src == A)
@@ -1137,7 +1137,8 @@ static void run_seeds(struct cfg c, u32 n)
 	u32 i;
 
 	n = seeds(n);
-	for (i = 0; i < n; i++) {
+	c.nmsg = FEW(c.nmsg);
+	for (TRIES(i, n)) {
 		struct sim *s;
 
 		c.seed = i + 1;
@@ -1307,7 +1308,7 @@ TEST(pair__rnr_exhausted)
 	c.rq_ahead = 5;
 	c.rnr_retry = 3;
 	c.rnr_timer = 14;	/* 1.28 ms */
-	for (seed = 1; seed <= 20; seed++) {
+	for (seed = 1; seed <= ROUNDS(20); seed++) {
 		struct sim *s;
 
 		c.seed = seed;
@@ -1439,7 +1440,7 @@ TEST(pair__errors_at_their_turn)
 	c.name = "errors";
 	c.nmsg = 120;
 	for (how = BAD_RKEY; how <= BAD_LOCAL_POST; how++) {
-		for (seed = 1; seed <= 20; seed++) {
+		for (seed = 1; seed <= ROUNDS(20); seed++) {
 			struct sim *s;
 
 			c.seed = seed;
@@ -1506,17 +1507,18 @@ static void bulk(struct cfg *c, u32 verb)
 	c->queue = 1000000;
 }
 
-TEST(pair__lossless_and_unequal_never_resends)
+/* Runs without loss over paths of very different length. */
+static void check_no_resends(struct cfg c, u32 n)
 {
 	static const u64 ms[] = { 0, 1, 3, 9 };
-	struct cfg c = base;
 	struct sim *s;
-	u32 i, verb;
+	u32 i, mbit = c.mbit;
 
+	c.name = "0/1/3/9 ms";
 	for (i = 0; i < 4; i++)
 		c.path[i].delay_ns = ms[i] * MS + 20 * US;
-	c.name = "0/1/3/9 ms";
-	for (c.seed = 1; c.seed <= 8; c.seed++) {
+	for (c.seed = 1; c.seed <= n; c.seed++) {
+		c.mbit = c.seed & 1 ? mbit : mbit * 12;
 		s = run_pair(&c);
 		check_all_ok(s);
 		if (s->q.tx.c_rtx || s->r.tx.c_rtx || s->needless)
@@ -1524,20 +1526,25 @@ TEST(pair__lossless_and_unequal_never_resends)
 				 (unsigned long)s->r.tx.c_rtx, s->needless);
 		finish(s);
 	}
+}
+
+TEST(pair__lossless_and_unequal_never_resends)
+{
+	struct cfg c = base;
+
+	c.nmsg = FEW(c.nmsg);
+	check_no_resends(c, ROUNDS(8));
+}
+
+TEST(pair__lossless_bulk_never_resends)
+{
+	struct cfg c = base;
+
+	c.mbit = 80;		/* and 960 */
 	bulk(&c, TP_WRITE);
-	for (verb = TP_WRITE; verb <= TP_READ; verb++) {
-		for (c.seed = 1; c.seed <= 4; c.seed++) {
-			c.verbs = 1 << verb;
-			c.mbit = c.seed & 1 ? 80 : 1000;
-			s = run_pair(&c);
-			check_all_ok(s);
-			if (s->q.tx.c_rtx || s->r.tx.c_rtx || s->needless)
-				sim_fail(s, "resent %lu and %lu, %u duplicates",
-					 (unsigned long)s->q.tx.c_rtx,
-					 (unsigned long)s->r.tx.c_rtx, s->needless);
-			finish(s);
-		}
-	}
+	check_no_resends(c, 4);
+	bulk(&c, TP_READ);
+	check_no_resends(c, 4);
 }
 
 /* Run, and return per mille of what the paths together can carry of payload. */
@@ -1638,19 +1645,20 @@ int main(void)
 		RUN(pair__refused_by_the_local_stack),
 		RUN(pair__shallow_queues_and_marks),
 		RUN(pair__deep_queue_of_small_messages),
-		RUN(pair__big_messages),
+		RUN_LONG(pair__big_messages),
 		RUN(pair__reads_and_atomics_only),
 		RUN(pair__rnr),
 		RUN(pair__rnr_exhausted),
-		RUN(pair__path_dies_and_returns),
+		RUN_LONG(pair__path_dies_and_returns),
 		RUN(pair__all_paths_dead_for_a_while),
 		RUN(pair__silence_ends_in_retry_exceeded),
 		RUN(pair__errors_at_their_turn),
 		RUN(pair__no_reads_allowed),
 		RUN(pair__writes_apart_are_not_ordered),
 		RUN(pair__lossless_and_unequal_never_resends),
-		RUN(pair__goodput_of_four_paths),
-		RUN(pair__goodput_with_loss),
+		RUN_LONG(pair__lossless_bulk_never_resends),
+		RUN_LONG(pair__goodput_of_four_paths),
+		RUN_LONG(pair__goodput_with_loss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ TEST(init__entropy)
 
 TEST(init__seed)
 {
-	struct tp_paths a, b, c;
+	static struct tp_paths a, b, c;
 
 	tp_paths_init(&a, 64, 7);
 	tp_paths_init(&b, 64, 7);

@@ -462,7 +462,7 @@ TEST(model__random_operations)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(starts); i++)
-		model_run(starts[i], 1000 + i, 1000000 / ARRAY_SIZE(starts));
+		model_run(starts[i], 1000 + i, ROUNDS(1000000) / ARRAY_SIZE(starts));
 }
 
 int main(void)

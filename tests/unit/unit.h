@@ -3,10 +3,30 @@
  * What every unit test of the core needs: cmocka, a seeded generator, and
  * checks that name the step of a random run. Names of tests are
  * function__case, in the order of the code.
+ *
+ * The same files are the self-test of the module's debug build (kernel.h):
+ * no floating point, no big arrays on the stack.
  */
 #ifndef UNIT_H
 #define UNIT_H
 
+/*
+ * RUN_LONG() is for user space: the test says how well something does, and takes long.
+ *
+ * Random tests do less in a kernel, for a machine of any speed has to be through
+ * in seconds: ROUNDS(n) of many short ones, FEW(n) things in a long one. One with
+ * for (TRIES(i, n)) moreover stops at its time limit.
+ */
+#ifdef __KERNEL__
+#include "kernel.h"
+
+#define TEST(name)	static void __maybe_unused name(void **state)
+#define RUN_LONG(name)	{ #name, NULL }
+#define ROUNDS(n)	((n) / 16 ? (n) / 16 : 1)
+#define FEW(n)		((n) / 4)
+#define TRIES(i, n)	i = 0; i < ROUNDS(n) && (i <= (n) / 4096 || unit_time_left()); i++
+
+#else
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +37,20 @@
 #include <string.h>
 
 #define TEST(name)	static void name(void **state __attribute__((unused)))
+#define RUN_LONG(name)	cmocka_unit_test(name)
+#define ROUNDS(n)	(n)
+#define FEW(n)		(n)
+#define TRIES(i, n)	i = 0; i < (n); i++
+#define unit_breathe()	((void)0)
+
+#endif
+
 #define RUN(name)	cmocka_unit_test(name)
 
 /* xorshift64*: the same numbers in every run; a failure repeats with its seed. */
 static inline uint64_t rnd64(uint64_t *s)
 {
+	unit_breathe();
 	*s ^= *s >> 12;
 	*s ^= *s << 25;
 	*s ^= *s >> 27;
