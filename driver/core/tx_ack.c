@@ -21,6 +21,7 @@ enum {
 	REO_MAX		= 8,		/* steps: 32 ms */
 	REO_DUP		= 5,		/* steps that duplicates alone justify: networks make some, too */
 	REO_DECAY	= 32,		/* packets */
+	PATIENCE_MAX_US	= 1000000,	/* paths that differ by more than this are no paths */
 	SLOW_STEP_US	= 100000,	/* half of the longest RTT is forgotten in half a second */
 };
 
@@ -309,10 +310,16 @@ static u32 tp_tx_reo_wait_us(const struct tp_tx *t)
 	return t->reo ? REO_WAIT_US << t->reo : 0;
 }
 
-/* So much later must something be sent, whatever its path, to arrive after a packet of this EV. */
+/*
+ * So much later must something be sent, whatever its path, to arrive after a packet of this EV.
+ * Limited: a host that slept has seen RTTs as long as its sleep, perhaps over a path that then
+ * died and will never tell a better one; a loss there must not wait for several such sleeps.
+ */
 static u32 tp_tx_patience_us(const struct tp_tx *t, u8 ev)
 {
-	return max_t(u32, tp_path_patience_us(t->paths, ev), t->slow_us + t->slow_us / 4);
+	u32 us = max_t(u32, tp_path_patience_us(t->paths, ev), t->slow_us + t->slow_us / 4);
+
+	return min_t(u32, us, PATIENCE_MAX_US);
 }
 
 /* Something sent at that time or later must be received before @r counts as lost, us. */

@@ -797,6 +797,30 @@ TEST(lost__waits_for_what_the_slowest_path_needs)
 	assert_true(t.rack_at_ns >= (rec(0)->stamp + 50000) * US);
 }
 
+/* The RTT of a host that slept is no measure: a second is the most that a loss waits for. */
+TEST(lost__patience_has_an_end)
+{
+	u8 ev;
+
+	two_paths(1);
+	ev = rec(0)->ev;
+	paths.p[ev].rtt_us = 35000000;
+	paths.p[ev].var_us = 17000000;
+	t.slow_us = 35000000;
+	now += MS;
+	sack(0, 0, 1, 2);
+	assert_int_equal(t.lost, 0);
+	assert_int_equal(t.rack_at_ns / US, rec(0)->stamp + 1000000);
+	now = t.rack_at_ns + MS;
+	do {				/* its own path would settle it by rule 1 */
+		now += US;
+		assert_int_equal(burst(1), 1);
+	} while (last.ev == ev);
+	now += MS;
+	sack(0, 0, 1, t.nxt - base_psn);
+	assert_true(is_lost(0));
+}
+
 TEST(lost__a_clock_alone_loses_nothing)
 {
 	two_paths(4);
@@ -1858,6 +1882,7 @@ int main(void)
 		RUN(lost__nothing_sent_in_time_arrives),
 		RUN(lost__sent_at_stamp_0),
 		RUN(lost__waits_for_what_the_slowest_path_needs),
+		RUN(lost__patience_has_an_end),
 		RUN(lost__a_clock_alone_loses_nothing),
 		RUN(lost__probe_when_nothing_else_is_sent),
 		RUN(lost__no_probe_if_something_was_sent_since),
