@@ -5,11 +5,13 @@
 # Unit tests, lint and simulation come first, then the guest tests, the suites side by side (a guest has one vCPU).
 # SPRAY_SUITES: default "bookworm trixie"      SPRAY_SEEDS: seeds of the contract test, default 1
 # SPRAY_CONTRACT_ARGS: default fewer rounds, and the one long case only once
+# SPRAY_RACE_SECONDS, SPRAY_OBJECTS: default 20 for each profile, 8000 of a kind
 . "$(dirname "$0")/common.sh"
 set -o pipefail
 
 : "${SPRAY_SUITES:=$SUITES}" "${SPRAY_SEEDS:=1}" "${SPRAY_CONTRACT_ARGS:=-q -x message_numbers_wrap}"
-export SPRAY_CACHE SPRAY_SEEDS SPRAY_CONTRACT_ARGS
+: "${SPRAY_RACE_SECONDS:=20}" "${SPRAY_OBJECTS:=8000}"
+export SPRAY_CACHE SPRAY_SEEDS SPRAY_CONTRACT_ARGS SPRAY_RACE_SECONDS SPRAY_OBJECTS
 need_root
 "$QEMU_DIR/need.sh"
 log=$SPRAY_CACHE/check
@@ -17,7 +19,7 @@ rm -rf "$log"
 mkdir -p "$log"
 start=$SECONDS
 
-# tests: NAME SECONDS OPTIONS (of run.sh); those marked once run in the first suite alone
+# tests: NAME SECONDS OPTIONS (of run.sh); those marked once run in the first suite alone, last: in the last one
 guest_tests() {
 	cat <<-E
 		smoke      300
@@ -28,6 +30,9 @@ guest_tests() {
 		ulp        600
 		fabric     300 once
 		pathlen    900 once -i
+		race       600 once -c 2
+		objects    600 last
+		storm      900 last -c 2
 	E
 }
 
@@ -73,8 +78,11 @@ suite_tests() { # SUITE NAMES...
 	while read -r name limit rest; do
 		[ "$names" = "  " ] || case $names in *" $name "*) ;; *) continue ;; esac
 		once=
-		case $rest in *once*) once=1; rest=${rest#once} ;; esac
-		[ -z "$once" ] || [ "$suite" = "${SPRAY_SUITES%% *}" ] || continue
+		case $rest in
+		once*) once=${SPRAY_SUITES%% *} rest=${rest#once} ;;
+		last*) once=${SPRAY_SUITES##* } rest=${rest#last} ;;
+		esac
+		[ -z "$once" ] || [ "$suite" = "$once" ] || continue
 		t=$SECONDS
 		n=$log/$suite-$name.tap
 		# shellcheck disable=SC2086

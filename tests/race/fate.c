@@ -38,7 +38,7 @@ static void unlock_boxes(struct cqbox **b, int n)
 static const unsigned int section_access[S_NUM] = {
 	[S_SEND] = 0,
 	[S_RECV] = ACC_LOCAL,
-	[S_TARGET] = ACC_LOCAL | IBV_ACCESS_REMOTE_WRITE,
+	[S_TARGET] = ACC_LOCAL | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND,
 	[S_SOURCE] = IBV_ACCESS_REMOTE_READ,
 	[S_RESULT] = ACC_LOCAL,
 	[S_WORD] = ACC_ALL,
@@ -93,7 +93,7 @@ static void make_qp(struct end *e)
 	struct ibv_qp_init_attr a = {
 		.send_cq = e->scq->cq,
 		.recv_cq = e->rcq->cq,
-		.cap = { .max_send_wr = SQ + 1, .max_recv_wr = RQ + 1, .max_send_sge = 3,
+		.cap = { .max_send_wr = SQ + 2, .max_recv_wr = RQ + 1, .max_send_sge = 3,
 			 .max_recv_sge = 1, .max_inline_data = INLINE_MAX },
 		.qp_type = IBV_QPT_RC,
 	};
@@ -121,8 +121,66 @@ static void connect_qps(struct link *l)
 	conn_up(&c);	/* leaves by ct_fail_at() */
 }
 
+/* Of a request about the window; anything but success while undisturbed is a failure. */
+static bool ctrl_ends(struct end *e, const char *what)
+{
+	uint64_t until = ct_now_ns() + WAIT_S * 1000000000ull;
+	bool done, ok;
+
+	do {
+		nap_us(100);
+		pthread_mutex_lock(&e->acct);
+		done = e->ctrl_done;
+		ok = e->ctrl == IBV_WC_SUCCESS;
+		pthread_mutex_unlock(&e->acct);
+	} while (!done && !ct_stop && ct_now_ns() < until);
+	if (!done && !ct_stop)
+		race_fail(P_COMP, "%s does not complete", what);
+	else if (!ok && !load(e->link->disturbed))
+		race_fail(P_LIVE, "%s ends with \"%s\"", what, ibv_wc_status_str(e->ctrl));
+	return done && ok;
+}
+
+/* The peer's WRITEs go through a window of type 2 in every other life, where there are any. */
+static void open_window(struct end *e)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW };
+
+	if (!(ct_dev[e->d].attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) || rnd(2))
+		return;
+	e->mw = ibv_alloc_mw(ct_dev[e->d].pd, IBV_MW_TYPE_2);
+	if (!e->mw) {
+		race_fail(P_LIVE, "alloc_mw: %s", strerror(errno));
+		return;
+	}
+	wr.bind_mw.mw = e->mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(e->mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = e->sec[S_TARGET]->mr,
+		.addr = (uintptr_t)e->sec[S_TARGET]->p,
+		.length = e->sec[S_TARGET]->len,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	if (post_ctrl(e, &wr) || !ctrl_ends(e, "BIND_MW")) {
+		race_fail(P_LIVE, "window is not bound");
+		return;
+	}
+	e->mw->rkey = wr.bind_mw.rkey;
+	e->rkey[S_TARGET] = e->mw->rkey;
+}
+
+static void close_window(struct end *e)
+{
+	int err = e->mw ? ibv_dealloc_mw(e->mw) : 0;
+
+	if (err)
+		race_fail(P_LIVE, "dealloc_mw: %s", strerror(err));
+	e->mw = NULL;
+}
+
 void link_begin(struct link *l)
 {
+	bool up = false;
 	struct end *e[2] = { &l->end[0], &l->end[1] };
 	struct cqbox *b[4];
 	int n, i;
@@ -150,9 +208,14 @@ void link_begin(struct link *l)
 		connect_qps(l);
 		store(l->dereg, false);
 		store(l->disturbed, false);
-		e[0]->open = e[1]->open = true;
+		up = true;
 	}
 	unlock_boxes(b, n);
+	if (up && pollers) {
+		open_window(e[0]);
+		open_window(e[1]);
+	}
+	e[0]->open = e[1]->open = up;
 	for (i = 0; i < 2; i++)
 		pthread_mutex_unlock(&e[i]->post);
 }
@@ -314,6 +377,39 @@ static void fate_err_query(struct end *e)
 	silence(e, INBOUND, "modify to ERR during queries");
 }
 
+/* Out of force by a request of the window's owner, or with the window itself. */
+static void invalidate_window(struct end *e)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = e->mw->rkey };
+
+	if (rnd(2)) {
+		close_window(e);
+		silence(e, 1u << S_TARGET, "dealloc_mw");
+		return;
+	}
+	/* The QP may be dead by now. */
+	if (!post_ctrl(e, &wr) && ctrl_ends(e, "LOCAL_INV"))
+		silence(e, 1u << S_TARGET, "LOCAL_INV");
+}
+
+/* The MR goes on, but with other memory. Return: false if the device can't. */
+static bool move_mr(struct end *e, enum section s)
+{
+	struct buf *b = e->sec[s];
+	int err;
+
+	if (!e->other || e->other->len < b->len)
+		e->other = buf_new(&ct_dev[e->d], (SQ + RQ) * (size_t)slot_size, ACC_LOCAL);
+	err = ibv_rereg_mr(b->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, e->other->p, b->len, 0);
+	if (err && errno == EOPNOTSUPP)
+		return false;
+	if (err)
+		race_fail(P_LIVE, "rereg_mr: %d, %s", err, strerror(errno));
+	silence(e, 1u << s, "rereg_mr");
+	buf_dereg(b);
+	return true;
+}
+
 /* Memory goes while the QP lives. What its owner does with it then must not be seen by the peer. */
 static void fate_dereg(struct end *e)
 {
@@ -322,6 +418,15 @@ static void fate_dereg(struct end *e)
 
 	store(e->link->dereg, true);
 	race_doing("dereg of section %d, link %d end %d", s, e->link->number, e->idx);
+	if (s == S_TARGET && e->mw) {
+		invalidate_window(e);
+		fate_err(e);
+		return;
+	}
+	if (s != S_SEND && s != S_SOURCE && !rnd(3) && move_mr(e, s)) {
+		fate_err(e);
+		return;
+	}
 	buf_dereg(e->sec[s]);
 	if (s == S_SEND || s == S_SOURCE) {
 		memset(e->sec[s]->p, FILL, e->sec[s]->len);
@@ -442,6 +547,7 @@ static void bury(struct end *e, bool was_reset)
 	close_end(e);
 	if (e->qp && !was_reset)
 		drain(e);
+	close_window(e);
 	if (e->qp && rnd(2)) {
 		err = to_state(e, IBV_QPS_RESET);
 		if (err)

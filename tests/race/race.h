@@ -16,7 +16,8 @@
  *   P_READ	a READ's completion: the data, and never what the memory held after deregistration
  *   P_ATOMIC	each executed exactly once and in order: the value that comes back says so
  *   P_ONCE	memory that a completion (or last byte) has given back does not change any more
- *   P_SILENCE	nor does that of a QP after ERR, RESET, destroy, or of an MR after dereg
+ *   P_SILENCE	nor does that of a QP after ERR, RESET, destroy, of an MR after dereg or rereg,
+ *		of a window after invalidation or dealloc
  *   P_EVENT	a completion that a sleeper has asked for wakes it
  *   P_LIVE	verbs calls that must work do, and in the end every link drains
  *
@@ -110,7 +111,8 @@ struct end {
 	struct ibv_qp *qp;
 	uint32_t qpn;	/* of completions that may come; with both CQs locked */
 	struct cqbox *scq, *rcq;
-	struct buf *sec[S_NUM];
+	struct buf *sec[S_NUM], *other;		/* other: memory that an MR may be moved to */
+	struct ibv_mw *mw;			/* on S_TARGET, or NULL */
 	uint32_t lkey[S_NUM], rkey[S_NUM];	/* of this life */
 
 	pthread_mutex_t post;
@@ -125,6 +127,8 @@ struct end {
 	uint32_t rq_head, rq_next;
 	uint32_t faa, cas;
 	unsigned int marks;
+	enum ibv_wc_status ctrl;	/* of the last request about the window */
+	bool ctrl_done;
 	bool dirty;		/* set with both CQs locked: own memory was filled */
 	struct dir out;		/* to the peer */
 };
@@ -144,6 +148,7 @@ extern struct cqbox *boxes[LINKS_MAX * 2 + 8];
 extern int n_boxes;
 extern uint32_t slot_size;
 extern bool quit;		/* posters and modifiers leave */
+extern bool pollers;		/* are there */
 
 static inline struct end *peer_of(struct end *e)
 {
@@ -198,6 +203,7 @@ void post_sends(struct end *e, bool last);	/* @last: one, signalled */
 void take_completion(struct cqbox *b, const struct ibv_wc *wc);
 void watch_dir(struct end *e);
 int post_marks(struct end *e, int have);	/* after ERR; bits of those posted */
+int post_ctrl(struct end *e, struct ibv_send_wr *wr);	/* about the window, signalled */
 void check_drained(struct end *e);
 
 /* --- fate.c --- */

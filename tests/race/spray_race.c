@@ -21,7 +21,7 @@ int n_links;
 struct cqbox *boxes[LINKS_MAX * 2 + 8];
 int n_boxes;
 uint32_t slot_size = 8192;
-bool quit;
+bool quit, pollers;
 
 /* what lib.c wants */
 unsigned int ct_deadline_s = WAIT_S;
@@ -584,6 +584,7 @@ static int race(const char *const name[2], int family, const char *gids,
 	for (i = 0; i < n_links; i++)
 		link_begin(links[i]);
 	alarm(seconds + 3 * WAIT_S);
+	pollers = true;
 	start_all();
 	for (i = 0; i < (int)seconds * 10 && !ct_stop; i++)
 		nap_us(100000);

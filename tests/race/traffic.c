@@ -4,7 +4,7 @@
 
 enum { CHAIN = 3, PIECES = 3 };
 
-enum id_kind { ID_SEND = 1, ID_RECV, ID_MARK_SEND, ID_MARK_RECV };
+enum id_kind { ID_SEND = 1, ID_RECV, ID_MARK_SEND, ID_MARK_RECV, ID_CTRL };
 
 static uint64_t id_make(enum id_kind kind, const struct end *e, uint32_t seq)
 {
@@ -326,6 +326,18 @@ int post_marks(struct end *e, int have)
 	return have;
 }
 
+int post_ctrl(struct end *e, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	pthread_mutex_lock(&e->acct);
+	e->ctrl_done = false;
+	pthread_mutex_unlock(&e->acct);
+	wr->wr_id = id_make(ID_CTRL, e, 0);
+	wr->send_flags = IBV_SEND_SIGNALED;
+	return ibv_post_send(e->qp, wr, &bad);
+}
+
 /* --- what arrived --- */
 
 /* A WRITE that must be visible: checked and given back. out.lock held. */
@@ -548,7 +560,7 @@ void take_completion(struct cqbox *b, const struct ibv_wc *wc)
 	enum id_kind kind = wc->wr_id >> 60;
 	struct end *e;
 
-	if (l >= (uint32_t)n_links || kind < ID_SEND || kind > ID_MARK_RECV) {
+	if (l >= (uint32_t)n_links || kind < ID_SEND || kind > ID_CTRL) {
 		race_fail(P_COMP, "a completion of nothing: wr_id %llx, QP %x",
 			  (unsigned long long)wc->wr_id, wc->qp_num);
 		return;
@@ -569,6 +581,12 @@ void take_completion(struct cqbox *b, const struct ibv_wc *wc)
 		break;
 	case ID_RECV:
 		recv_completion(b, e, seq, wc);
+		break;
+	case ID_CTRL:
+		pthread_mutex_lock(&e->acct);
+		e->ctrl = wc->status;
+		e->ctrl_done = true;
+		pthread_mutex_unlock(&e->acct);
 		break;
 	default:
 		pthread_mutex_lock(&e->acct);
