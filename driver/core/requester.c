@@ -645,6 +645,7 @@ static u64 tp_req_retry_end(const struct tp_req *q)
 	if (q->rnr_wait)
 		base = max(base, q->rnr_until_ns);
 	one = max_t(u64, q->timeout_ns, 4000ULL * tp_tx_rto_us(&q->tx));
+	one = max_t(u64, one, 1000ULL * tp_tx_loss_known_us(&q->tx));	/* else nothing was tried again */
 	return base + (q->retry_cnt + 1) * one;
 }
 

@@ -334,6 +334,9 @@ u64 tp_tx_deadline(const struct tp_tx *t);
 /* The deadline passed: rules 3 and 4. Sending follows by tp_tx_burst()/tp_tx_probe(). */
 void tp_tx_timeout(struct tp_tx *t, u64 now);
 
+/* How long the loss of the oldest packet in flight may stay unknown although probes are answered, us. */
+u32 tp_tx_loss_known_us(const struct tp_tx *t);
+
 /* Current retransmission timeout before back-off, us. */
 u32 tp_tx_rto_us(const struct tp_tx *t);
 

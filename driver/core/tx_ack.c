@@ -322,6 +322,16 @@ static u32 tp_tx_patience_us(const struct tp_tx *t, u8 ev)
 	return min_t(u32, us, PATIENCE_MAX_US);
 }
 
+/**
+ * tp_tx_loss_known_us() - how long the loss of the oldest packet in flight may stay unknown
+ * @t: packet space
+ * Return: the patience that rule 2 has with its path, us.
+ */
+u32 tp_tx_loss_known_us(const struct tp_tx *t)
+{
+	return t->una == t->nxt ? 0 : tp_tx_patience_us(t, tp_tx_rec(t, t->una)->ev);
+}
+
 /* Something sent at that time or later must be received before @r counts as lost, us. */
 static u32 tp_tx_due_us(struct tp_tx *t, struct tp_scan *s, const struct tp_sent *r)
 {

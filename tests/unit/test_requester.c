@@ -1059,6 +1059,23 @@ TEST(retry__short_timeouts_still_wait_for_the_path)
 	assert_in_range(end - began, 4 * 100 * MS - 2 * US, 4 * 100 * MS + 2 * US);
 }
 
+/* As long as rule 2 can't know that the oldest packet was lost, nothing was tried in vain. */
+TEST(retry__not_before_a_loss_can_be_known)
+{
+	struct tp_req_attr at = attr;
+	u64 began, end;
+
+	at.timeout_ns = 4096;
+	at.retry_cnt = 0;
+	start_with(&at);
+	post(TP_WRITE, 10);
+	send_all();
+	paths.p[sent[PSN % TP_WINDOW].ev].rtt_us = 720000;	/* a host that slept took its sleep for that */
+	began = now;
+	end = until_dead(100000 * MS);
+	assert_in_range(end - began, 900 * MS, 1001 * MS);
+}
+
 TEST(retry__for_ever)
 {
 	struct tp_req_attr at = attr;
@@ -1419,6 +1436,7 @@ int main(void)
 		RUN(rnr__lost_packets_are_resent_meanwhile),
 		RUN(retry__exceeded),
 		RUN(retry__short_timeouts_still_wait_for_the_path),
+		RUN(retry__not_before_a_loss_can_be_known),
 		RUN(retry__for_ever),
 		RUN(retry__a_clock_that_jumps_is_no_silence),
 		RUN(retry__a_peer_that_answers_lives),
