@@ -905,6 +905,30 @@ TEST(rnr__exhausted)
 	assert_int_equal(done(2), TP_FLUSH);
 }
 
+/* A message that failed here is blocked there, too, by what was sent of it: nobody waits for that. */
+TEST(rnr__of_a_message_that_failed_here)
+{
+	struct tp_burst b;
+	struct tp_out o;
+
+	start();
+	post(TP_READ, 10);
+	post(TP_SEND, 5 * PAY);
+	assert_true(tp_req_burst(&q, now, 1, &b));
+	assert_true(tp_tx_next(&q.tx, now, &b, &o));
+	assert_true(tp_req_burst(&q, now, 2, &b));
+	assert_true(tp_tx_next(&q.tx, now, &b, &o));
+	assert_true(tp_tx_next(&q.tx, now, &b, &o));
+	tp_req_local_error(&q, o.op, TP_LOC_PROT);
+	ack(1);
+	nak(1, TP_SYN_RNR, 1);
+	assert_false(q.rnr_wait);
+	assert_int_equal(q.rnr_left, 2);
+	tp_req_rd_done(&q, 0);
+	assert_int_equal(done(0), TP_OK);
+	assert_int_equal(done(1), TP_LOC_PROT);
+}
+
 TEST(rnr__none_allowed)
 {
 	struct tp_req_attr at = attr;
@@ -1428,6 +1452,7 @@ int main(void)
 		RUN(rnr__waits_and_probes),
 		RUN(rnr__stops_in_the_middle_of_a_message),
 		RUN(rnr__exhausted),
+		RUN(rnr__of_a_message_that_failed_here),
 		RUN(rnr__none_allowed),
 		RUN(rnr__for_ever),
 		RUN(rnr__a_probe_for_lost_packets_is_not_a_retry),

@@ -1613,6 +1613,18 @@ TEST(halt__ends_all_sending_there)
 	assert_int_equal(t.c_rto, 0);
 }
 
+TEST(halt__an_earlier_fault_counts)
+{
+	start(1);
+	post(TP_WRITE, 8 * PAY);
+	burst(6);
+	tp_tx_halt(&t, base_psn + 4);
+	tp_tx_halt(&t, base_psn + 2);
+	sack(0, 1, 5, 6);
+	assert_int_equal(burst(32), 1);
+	assert_int_equal(out[0].pkt.psn, base_psn + 1);
+}
+
 /* --- paths --- */
 
 TEST(path__serves_again)
@@ -1919,6 +1931,7 @@ int main(void)
 		RUN(unreadable__asked_for_another_reason),
 		RUN(unreadable__question_is_lost),
 		RUN(halt__ends_all_sending_there),
+		RUN(halt__an_earlier_fault_counts),
 		RUN(path__serves_again),
 		RUN(path__oldest_first),
 		RUN(path__a_long_queue_is_left_as_often_as_it_is_too_long),
