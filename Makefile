@@ -5,6 +5,7 @@
 #   make install     module, provider, driver file, udev rule; DESTDIR= and KVER= fill another root
 #   make check       unit tests, then every guest test in every suite (root; installs what it needs)
 #   make check-debug guest tests in a User-Mode Linux with KASAN, lockdep and more; check-fast: without
+#   make fuzz        fuzzers of the core (libFuzzer); fuzz-replay: their corpora, seconds; coverage: branches of the core
 #   make sim         the core on simulated fabrics of up to 1024 hosts: a table of goals, plots; sim-quick: seconds
 #   make demo        the product's main job in a guest, with a report
 #
@@ -44,6 +45,15 @@ uninstall:
 unit:
 	$(MAKE) -C tests/unit check
 
+fuzz:
+	$(MAKE) -C tests/fuzz fuzz
+
+fuzz-replay:
+	$(MAKE) -C tests/fuzz replay
+
+coverage:
+	$(MAKE) -C tests/fuzz coverage
+
 sim:
 	$(MAKE) -C tests/sim run
 
@@ -70,6 +80,6 @@ lint:
 
 clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
-	for d in userspace-provider tests/contract tests/race tests/guest tests/unit tests/sim; do $(MAKE) -C $$d clean; done
+	for d in userspace-provider tests/contract tests/race tests/guest tests/unit tests/fuzz tests/sim; do $(MAKE) -C $$d clean; done
 
-.PHONY: all module provider contract install install-module install-provider uninstall unit sim sim-quick check check-smoke check-debug check-fast demo lint clean
+.PHONY: all module provider contract install install-module install-provider uninstall unit fuzz fuzz-replay coverage sim sim-quick check check-smoke check-debug check-fast demo lint clean

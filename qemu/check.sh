@@ -96,6 +96,7 @@ suite_tests() { # SUITE NAMES...
 
 unit
 [ ! -x "$TOP/tests/lint.sh" ] || whole lint "$TOP/tests/lint.sh"
+whole fuzz make --no-print-directory -C "$TOP" fuzz-replay
 whole sim make --no-print-directory -C "$TOP" sim-quick
 pids=()
 for s in $SPRAY_SUITES; do suite_tests "$s" "$@" & pids+=($!); done
