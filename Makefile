@@ -3,7 +3,7 @@
 #   make             the module, for the running kernel or KDIR=/path/to/headers; DEBUG=1: with assertions and self-test
 #   make provider    the rdma-core provider, for the installed rdma-core (needs its source package: RDMA_CORE=)
 #   make install     module, provider, driver file, udev rule; DESTDIR= and KVER= fill another root
-#   make check       unit tests, then every guest test in every suite (root; installs what it needs)
+#   make check       unit tests, every guest test in every suite, some on a debug kernel (root; installs what it needs)
 #   make check-debug guest tests in a User-Mode Linux with KASAN, lockdep and more; check-fast: without
 #   make fuzz        fuzzers of the core (libFuzzer); fuzz-replay: their corpora, seconds; coverage: branches of the core
 #   make sim         the core on simulated fabrics of up to 1024 hosts: a table of goals, plots; sim-quick: seconds

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # check.sh [TEST...]: all tests; the last line counts them. With names: only these guest tests, unit tests first.
 #
-# Unit tests, lint and simulation come first, then the guest tests, the suites side by side (a guest has one vCPU).
+# Unit tests, lint and simulation come first, then the guest tests, the suites side by side (a guest has one vCPU),
+# and a part of them in a User-Mode Linux with all debugging (tests/uml).
 # SPRAY_SUITES: default "bookworm trixie"      SPRAY_SEEDS: seeds of the contract test, default 1
 # SPRAY_CONTRACT_ARGS: default fewer rounds, and the one long case only once
 # SPRAY_RACE_SECONDS, SPRAY_OBJECTS: default 20 for each profile, 8000 of a kind
 . "$(dirname "$0")/common.sh"
-set -o pipefail
+. "$QEMU_DIR/results.sh"
 
 : "${SPRAY_SUITES:=$SUITES}" "${SPRAY_SEEDS:=1}" "${SPRAY_CONTRACT_ARGS:=-q -x message_numbers_wrap}"
 : "${SPRAY_RACE_SECONDS:=20}" "${SPRAY_OBJECTS:=8000}"
@@ -34,25 +35,6 @@ guest_tests() {
 		objects    600 last
 		storm      900 last -c 2
 	E
-}
-
-# tally FILE: "passed failed skipped" of a TAP file
-tally() {
-	awk '/^not ok /{ f++; next } /^ok .*# SKIP/{ s++; next } /^ok /{ p++ } END { print p + 0, f + 0, s + 0 }' "$1"
-}
-report() { # NAME FILE SECONDS
-	read -r p f s <<<"$(tally "$2")"
-	printf '%-24s %4d passed, %d failed, %d skipped  (%d s)\n' "$1" "$p" "$f" "$s" "$3"
-	# what failed, with its reason
-	awk '/^not ok /{ on = 1 } /^ok /{ on = 0 } on || /^# (FAILED|BUG|WARN|\[)/' "$2" | head -40 | sed 's/^/    /'
-	sed -n 's/^ok [0-9]* - \(.*\) # SKIP \(.*\)/    skipped: \1: \2/p' "$2"
-	echo "$p $f $s" >>"$log/totals"
-}
-whole() { # NAME COMMAND...: a step that is one test
-	local name=$1 t=$SECONDS; shift
-	if "$@" >"$log/$name.out" 2>&1; then echo "ok 1 - $name" >"$log/$name.tap"
-	else { echo "not ok 1 - $name"; tail -n 30 "$log/$name.out" | sed 's/^/#   /'; } >"$log/$name.tap"; fi
-	report "$name" "$log/$name.tap" $((SECONDS - t))
 }
 
 # cmocka's TAP: one line per test; a crash of a program shows as its make failing
@@ -94,6 +76,18 @@ suite_tests() { # SUITE NAMES...
 	done < <(guest_tests)
 }
 
+# a part on a kernel with KASAN, lockdep and kmemleak; left out only where its source can't be had
+debug_kernel() {
+	local t=$SECONDS
+	if ! "$TOP/tests/uml/source.sh" >"$log/uml.out" 2>&1; then
+		echo "ok 1 - debug kernel # SKIP $(tail -n 1 "$log/uml.out")" >"$log/uml.tap"
+		report "uml/debug" "$log/uml.tap" $((SECONDS - t))
+		return
+	fi
+	SPRAY_UML_PROFILES=mixed "$TOP/tests/uml/check.sh" debug smoke lifecycle contract | sed '$d' || :
+	cat "$SPRAY_CACHE/check-uml-debug/totals" >>"$log/totals" || echo "0 1 0" >>"$log/totals"
+}
+
 unit
 [ ! -x "$TOP/tests/lint.sh" ] || whole lint "$TOP/tests/lint.sh"
 whole fuzz make --no-print-directory -C "$TOP" fuzz-replay
@@ -102,7 +96,5 @@ pids=()
 for s in $SPRAY_SUITES; do suite_tests "$s" "$@" & pids+=($!); done
 trap 'kill "${pids[@]}" 2>/dev/null; exit 130' INT TERM
 wait
-read -r p f s <<<"$(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$log/totals")"
-echo "results in $log, $((SECONDS - start)) s"
-echo "$p passed, $f failed, $s skipped"
-[ "$f" = 0 ]
+[ $# -gt 0 ] || debug_kernel
+total $((SECONDS - start))

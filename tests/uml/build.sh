@@ -19,7 +19,7 @@ rsync -a --delete --exclude=/.git --exclude=/qemu --filter=':- .gitignore' "$TOP
 	find "$b/src" \( -name '*.o' -o -name '*.ko' -o -name '.*.cmd' \) -delete
 	echo "$kernel" >"$b/kernel"
 }
-env -u MAKEFLAGS LC_ALL=C make -C "$kernel" ARCH=um M="$b/src" -j2 ${SPRAY_UML_DEBUG:+DEBUG=1} modules >"$b/log" 2>&1 9>&- || {
+env -u MAKEFLAGS LC_ALL=C make -C "$kernel" ARCH=um M="$b/src" -j2 ${SPRAY_DEBUG:+DEBUG=1} modules >"$b/log" 2>&1 9>&- || {
 	cat "$b/log" >&2
 	die "module for $1 failed"
 }

@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# check.sh FLAVOUR [TEST...]: guest tests in a User-Mode Linux; the last line counts them. Default: all of the list.
+# check.sh FLAVOUR [TEST...]: guest tests in a User-Mode Linux; the last line counts them. Default: all of the
+# flavour's list.
 # SPRAY_UML_CASES: cases of the contract test, a list of patterns; default for debug: those where halves of a
 # connection, memory and devices come and go under traffic; for plain: all
+# SPRAY_UML_PROFILES: of the fabric
 . "$(dirname "$0")/common.sh"
-set -o pipefail
+. "$QEMU_DIR/results.sh"
 
 flavour=${1:?"flavour: $FLAVOURS"}; shift
 need_root
@@ -22,11 +24,13 @@ guest_tests() {
 		smoke      300 smoke
 		uverbs     300 uverbs
 		lifecycle  900 lifecycle
-		contract  1800 contract $SPRAY_UML_PROFILES
+		contract  1500 contract $SPRAY_UML_PROFILES
 	E
+	[ "$flavour" = plain ] || echo "race 900 race direct mixed"
 }
 
-"$UML_DIR/build.sh" "$flavour" >"$log/build.out" || die "build failed"
+whole "uml-$flavour-build" "$UML_DIR/build.sh" "$flavour"
+! grep -q '^not ok' "$log/uml-$flavour-build.tap" || { total $((SECONDS - start)); exit 1; }
 while read -r name limit words; do
 	[ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
 	t=$SECONDS
@@ -34,12 +38,6 @@ while read -r name limit words; do
 	"$UML_DIR/run.sh" -n -k "$flavour" -t "$limit" -o "$log/$name" -e "SPRAY_CONTRACT_ARGS=-q ${SPRAY_UML_CASES:+-t $SPRAY_UML_CASES}" \
 		$words >"$log/$name.tap" 2>&1 </dev/null ||
 		grep -q '^not ok' "$log/$name.tap" || echo "not ok - guest: $(grep -m1 FAILED "$log/$name.tap" || tail -n1 "$log/$name.tap")" >>"$log/$name.tap"
-	read -r p f s <<<"$(awk '/^not ok /{ f++; next } /^ok .*# SKIP/{ s++; next } /^ok /{ p++ } END { print p + 0, f + 0, s + 0 }' "$log/$name.tap")"
-	printf '%-24s %4d passed, %d failed, %d skipped  (%d s)\n' "uml/$flavour $name" "$p" "$f" "$s" $((SECONDS - t))
-	awk '/^not ok /{ on = 1 } /^ok /{ on = 0 } on || /^# (FAILED|BUG|WARN|\[)/' "$log/$name.tap" | head -40 | sed 's/^/    /'
-	echo "$p $f $s" >>"$log/totals"
+	report "uml/$flavour $name" "$log/$name.tap" $((SECONDS - t))
 done < <(guest_tests)
-read -r p f s <<<"$(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$log/totals")"
-echo "results in $log, $((SECONDS - start)) s"
-echo "$p passed, $f failed, $s skipped"
-[ "$f" = 0 ]
+total $((SECONDS - start))
