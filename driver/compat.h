@@ -37,6 +37,15 @@
 #define spray_cq_udata(b)	(b)
 #endif
 
+/* CQs are resized for users only, and the operation says so. */
+#ifdef SPRAY_HAVE_RESIZE_USER_CQ
+#define SPRAY_RESIZE_CQ		.resize_user_cq
+#define spray_cq_size		unsigned int
+#else
+#define SPRAY_RESIZE_CQ		.resize_cq
+#define spray_cq_size		int
+#endif
+
 /* reg_user_mr got a steering-tag handle before the udata. */
 #ifdef SPRAY_HAVE_REG_MR_DMAH
 #define SPRAY_REG_MR_TAIL	struct ib_dmah *dmah, struct ib_udata *udata

@@ -46,27 +46,27 @@ static bool spray_cq_wanted(u32 armed, bool solicited)
 static bool spray_cq_disarm(struct spray_cq *cq, bool solicited)
 {
 	smp_mb(); /* prod before armed; pairs with the user's barrier between armed and prod */
-	if (!spray_cq_wanted(READ_ONCE(cq->ctl->armed), solicited))
+	if (!spray_cq_wanted(READ_ONCE(cq->m.ctl->armed), solicited))
 		return false;
-	return xchg(&cq->ctl->armed, SPRAY_ARM_NONE) != SPRAY_ARM_NONE;
+	return xchg(&cq->m.ctl->armed, SPRAY_ARM_NONE) != SPRAY_ARM_NONE;
 }
 
 static bool spray_cq_append(struct spray_cq *cq, struct spray_cqe *c, struct ib_qp *qp)
 {
-	u32 slot = cq->prod & cq->mask;
+	u32 slot = cq->prod & cq->m.mask;
 
 	lockdep_assert_held(&cq->lock);
 	/* Acquire: the user is done with the slot. Nonsense in cons reads as full, or overwrites. */
-	if (cq->prod - smp_load_acquire(&cq->ctl->cons) > cq->mask) {
-		WRITE_ONCE(cq->ctl->overflow, 1);
+	if (cq->prod - smp_load_acquire(&cq->m.ctl->cons) > cq->m.mask) {
+		WRITE_ONCE(cq->m.ctl->overflow, 1);
 		return false;
 	}
 	c->timestamp = ktime_get_ns();
-	cq->ring[slot] = *c;
-	if (cq->qps)
-		cq->qps[slot] = qp;
+	cq->m.ring[slot] = *c;
+	if (cq->m.qps)
+		cq->m.qps[slot] = qp;
 	cq->prod++;
-	smp_store_release(&cq->ctl->prod, cq->prod);
+	smp_store_release(&cq->m.ctl->prod, cq->prod);
 	return true;
 }
 
@@ -146,13 +146,13 @@ int spray_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
 	int i;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	cons = cq->ctl->cons;
+	cons = cq->m.ctl->cons;
 	for (i = 0; i < n && cons != cq->prod; i++, cons++) {
-		u32 slot = cons & cq->mask;
+		u32 slot = cons & cq->m.mask;
 
-		spray_cq_to_wc(&cq->ring[slot], cq->qps[slot], &wc[i]);
+		spray_cq_to_wc(&cq->m.ring[slot], cq->m.qps[slot], &wc[i]);
 	}
-	cq->ctl->cons = cons;
+	cq->m.ctl->cons = cons;
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return i;
 }
@@ -166,9 +166,9 @@ int spray_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&cq->lock, irq);
 	/* Asking for less does not take back what was asked for. */
-	if (any || READ_ONCE(cq->ctl->armed) == SPRAY_ARM_NONE)
-		WRITE_ONCE(cq->ctl->armed, any ? SPRAY_ARM_ANY : SPRAY_ARM_SOLICITED);
-	missed = READ_ONCE(cq->ctl->cons) != cq->prod;
+	if (any || READ_ONCE(cq->m.ctl->armed) == SPRAY_ARM_NONE)
+		WRITE_ONCE(cq->m.ctl->armed, any ? SPRAY_ARM_ANY : SPRAY_ARM_SOLICITED);
+	missed = READ_ONCE(cq->m.ctl->cons) != cq->prod;
 	spin_unlock_irqrestore(&cq->lock, irq);
 	return missed && (flags & IB_CQ_REPORT_MISSED_EVENTS) ? 1 : 0;
 }
@@ -179,38 +179,41 @@ void spray_cq_clean(struct spray_cq *cq, struct ib_qp *qp)
 	unsigned long flags;
 	u32 from, to;
 
-	if (!cq->qps)
+	if (!cq->m.qps)
 		return;
 	spin_lock_irqsave(&cq->lock, flags);
 	to = cq->prod;
-	for (from = cq->prod; from != cq->ctl->cons; from--) {
-		u32 src = (from - 1) & cq->mask;
-		u32 dst = (to - 1) & cq->mask;
+	for (from = cq->prod; from != cq->m.ctl->cons; from--) {
+		u32 src = (from - 1) & cq->m.mask;
+		u32 dst = (to - 1) & cq->m.mask;
 
-		if (cq->qps[src] == qp)
+		if (cq->m.qps[src] == qp)
 			continue;
-		cq->ring[dst] = cq->ring[src];
-		cq->qps[dst] = cq->qps[src];
+		cq->m.ring[dst] = cq->m.ring[src];
+		cq->m.qps[dst] = cq->m.qps[src];
 		to--;
 	}
-	cq->ctl->cons = to;
+	cq->m.ctl->cons = to;
 	spin_unlock_irqrestore(&cq->lock, flags);
 }
 
 /* --- create, destroy --- */
 
-static int spray_cq_map(struct spray_cq *cq, size_t size, u32 entries, struct ib_udata *udata)
+static_assert(sizeof(struct spray_create_cq_resp) == sizeof(struct spray_resize_cq_resp));
+
+/* The answers of create and resize are alike. */
+static int spray_cq_map(struct spray_cq_mem *m, size_t size, struct ib_udata *udata)
 {
-	struct spray_create_cq_resp resp = { .mmap_size = size, .entries = entries };
+	struct spray_create_cq_resp resp = { .mmap_size = size, .entries = m->mask + 1 };
 	struct spray_ucontext *uctx = rdma_udata_to_drv_context(udata, struct spray_ucontext, ib);
 	u64 offset;
 	int err;
 
-	cq->mmap = spray_mmap_new(&uctx->ib, cq->ctl, size, &offset);
-	if (IS_ERR(cq->mmap)) {
-		err = PTR_ERR(cq->mmap);
-		cq->mmap = NULL;
-		cq->ctl = NULL;
+	m->mmap = spray_mmap_new(&uctx->ib, m->ctl, size, &offset);
+	if (IS_ERR(m->mmap)) {
+		err = PTR_ERR(m->mmap);
+		m->mmap = NULL;
+		m->ctl = NULL;
 		return err;
 	}
 	resp.mmap_offset = offset;
@@ -218,48 +221,104 @@ static int spray_cq_map(struct spray_cq *cq, size_t size, u32 entries, struct ib
 }
 
 /* A mapping in the making may hold the memory a little longer than the queue. */
-static void spray_cq_free(struct spray_cq *cq)
+static void spray_cq_mem_free(struct spray_cq_mem *m)
 {
-	if (cq->mmap)
-		rdma_user_mmap_entry_remove(&cq->mmap->entry);
+	if (m->mmap)
+		rdma_user_mmap_entry_remove(&m->mmap->entry);
 	else
-		vfree(cq->ctl);
-	kvfree(cq->qps);
+		vfree(m->ctl);
+	kvfree(m->qps);
+}
+
+/* Room for @cqe entries or more, and the user told where it is. */
+static int spray_cq_mem_new(struct spray_cq_mem *m, u32 cqe, struct ib_udata *udata)
+{
+	u32 entries;
+	size_t size;
+	int err;
+
+	if (!cqe || cqe > SPRAY_MAX_CQE)
+		return -EINVAL;
+	entries = roundup_pow_of_two(cqe);
+	size = PAGE_ALIGN(SPRAY_CQ_ENTRIES_OFFSET + entries * sizeof(struct spray_cqe));
+	m->mask = entries - 1;
+	m->ctl = vmalloc_user(size);
+	if (!m->ctl)
+		return -ENOMEM;
+	m->ring = (void *)m->ctl + SPRAY_CQ_ENTRIES_OFFSET;
+	if (udata) {
+		err = spray_cq_map(m, size, udata);
+	} else {
+		m->qps = kvcalloc(entries, sizeof(*m->qps), GFP_KERNEL);
+		err = m->qps ? 0 : -ENOMEM;
+	}
+	if (err)
+		spray_cq_mem_free(m);
+	return err;
 }
 
 int spray_create_cq_any(struct ib_cq *ib, const struct ib_cq_init_attr *attr,
 			struct ib_udata *udata)
 {
 	struct spray_cq *cq = to_scq(ib);
-	u32 entries;
-	size_t size;
-	int err = 0;
+	int err;
 
 	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
 		return -EOPNOTSUPP;
-	if (!attr->cqe || attr->cqe > SPRAY_MAX_CQE)
-		return -EINVAL;
-	entries = roundup_pow_of_two(attr->cqe);
-	size = PAGE_ALIGN(SPRAY_CQ_ENTRIES_OFFSET + entries * sizeof(struct spray_cqe));
 	spin_lock_init(&cq->lock);
 	tasklet_setup(&cq->task, spray_cq_task);
-	cq->mask = entries - 1;
-	cq->ctl = vmalloc_user(size);
-	if (!cq->ctl)
-		return -ENOMEM;
-	cq->ring = (void *)cq->ctl + SPRAY_CQ_ENTRIES_OFFSET;
-	if (udata) {
-		err = spray_cq_map(cq, size, entries, udata);
-	} else {
-		cq->qps = kvcalloc(entries, sizeof(*cq->qps), GFP_KERNEL);
-		err = cq->qps ? 0 : -ENOMEM;
+	err = spray_cq_mem_new(&cq->m, attr->cqe, udata);
+	if (!err)
+		ib->cqe = cq->m.mask + 1;
+	return err;
+}
+
+/*
+ * From here on entries go to the new memory; lock held. Those that wait keep
+ * their indices, and their slots are left free for them: kernel queues copy them
+ * here, a user does it from the old memory, as many as there may be. So does the
+ * rest of the control words: a user that asked for an event still gets it, a
+ * queue that lost an entry stays in error. Return: false if more waits than fits.
+ */
+static bool spray_cq_move(struct spray_cq *cq, struct spray_cq_mem *to)
+{
+	struct spray_cq_mem *from = &cq->m;
+	/* Nonsense in cons reads as full. */
+	u32 n = min(cq->prod - smp_load_acquire(&from->ctl->cons), from->mask + 1);
+	u32 i;
+
+	if (n > to->mask + 1)
+		return false;
+	for (i = cq->prod - n; to->qps && i != cq->prod; i++) {
+		to->ring[i & to->mask] = from->ring[i & from->mask];
+		to->qps[i & to->mask] = from->qps[i & from->mask];
 	}
-	if (err) {
-		spray_cq_free(cq);
+	to->ctl->cons = cq->prod - n;
+	to->ctl->armed = READ_ONCE(from->ctl->armed);
+	to->ctl->overflow = test_bit(SPRAY_CQ_OVERFLOW, &cq->events);
+	/* Release: a user may have mapped the new memory already. */
+	smp_store_release(&to->ctl->prod, cq->prod);
+	swap(cq->m, *to);
+	return true;
+}
+
+/* All that may fail comes before the move. The provider keeps pollers out meanwhile. */
+int spray_resize_cq_any(struct ib_cq *ib, unsigned int cqe, struct ib_udata *udata)
+{
+	struct spray_cq *cq = to_scq(ib);
+	struct spray_cq_mem m = {};
+	bool moved;
+	int err;
+
+	err = spray_cq_mem_new(&m, cqe, udata);
+	if (err)
 		return err;
-	}
-	ib->cqe = entries;
-	return 0;
+	spin_lock_irq(&cq->lock);
+	moved = spray_cq_move(cq, &m);
+	ib->cqe = cq->m.mask + 1;
+	spin_unlock_irq(&cq->lock);
+	spray_cq_mem_free(&m);	/* the old one, or the one in vain */
+	return moved ? 0 : -EINVAL;
 }
 
 /*
@@ -273,6 +332,6 @@ int spray_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 	struct spray_cq *cq = to_scq(ib);
 
 	tasklet_kill(&cq->task);
-	spray_cq_free(cq);
+	spray_cq_mem_free(&cq->m);
 	return 0;
 }

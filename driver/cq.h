@@ -21,25 +21,34 @@ enum spray_cq_event {
 };
 
 /**
- * struct spray_cq - a completion queue
- * @lock: @prod, entries; for kernel queues also @ctl
+ * struct spray_cq_mem - what a resize replaces
  * @ctl: control words. Kernel queues use the same memory, unshared, as their own user.
  * @ring: entries, behind @ctl
- * @prod: our own copy, ctl->prod is never read back
- * @events: what the task has to tell, enum spray_cq_event
+ * @mask: entries - 1
  * @qps: kernel queues: QP of each slot. NULL for user queues.
  * @mmap: user queues: owns the memory of @ctl
+ */
+struct spray_cq_mem {
+	struct spray_cq_ctl *ctl;
+	struct spray_cqe *ring;
+	u32 mask;
+	struct ib_qp **qps;
+	struct spray_mmap *mmap;
+};
+
+/**
+ * struct spray_cq - a completion queue
+ * @lock: @prod, entries, and what a resize replaces; for kernel queues also @ctl
+ * @m: its memory
+ * @prod: our own copy, ctl->prod is never read back
+ * @events: what the task has to tell, enum spray_cq_event
  */
 struct spray_cq {
 	struct ib_cq ib;
 	spinlock_t lock;
-	struct spray_cq_ctl *ctl;
-	struct spray_cqe *ring;
-	u32 mask;
+	struct spray_cq_mem m;
 	u32 prod;
 	unsigned long events;
-	struct ib_qp **qps;
-	struct spray_mmap *mmap;
 	struct tasklet_struct task;
 };
 
@@ -61,6 +70,8 @@ void spray_cq_post(struct spray_cq *cq, struct spray_cqe *c, struct ib_qp *qp, b
 /* Take out what a kernel consumer has not polled of @qp (RESET, destroy). No-op for user queues. */
 void spray_cq_clean(struct spray_cq *cq, struct ib_qp *qp);
 
+/* resize_cq, resize_user_cq: compat.h maps them to this. */
+int spray_resize_cq_any(struct ib_cq *ib, unsigned int cqe, struct ib_udata *udata);
 int spray_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc);
 int spray_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 int spray_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);

@@ -91,6 +91,7 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	dev->ib.phys_port_cnt = 1;
 	dev->ib.num_comp_vectors = num_possible_cpus();
 	dev->ib.uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+				   BIT_ULL(IB_USER_VERBS_CMD_POST_SRQ_RECV) |
 				   BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
 	return dev;
 }

@@ -18,6 +18,7 @@ has()
 }
 
 has CREATE_CQ_ATTRS	rdma/ib_verbs.h '\(\*create_cq\)\([^)]*struct uverbs_attr_bundle'
+has RESIZE_USER_CQ	rdma/ib_verbs.h '\(\*resize_user_cq\)\('
 has REG_MR_DMAH		rdma/ib_verbs.h '\(\*reg_user_mr\)\([^)]*struct ib_dmah'
 has UMEM_GET_VA		rdma/ib_umem.h 'struct ib_umem \*ib_umem_get_va\('
 has ALLOC_WITH_NET	rdma/ib_verbs.h 'define ib_alloc_device_with_net\('

@@ -40,12 +40,8 @@ static void spray_sq_copy(struct spray_wq *sq)
 static void spray_rq_copy(struct spray_wq *rq)
 {
 	size_t at = (size_t)(rq->avail & rq->mask) * rq->slot;
-	struct spray_rqe *rqe = rq->slots + at;
 
-	memcpy(rqe, rq->ring + at, sizeof(*rqe));
-	if (rqe->num_sge > rq->max_sge)
-		rqe->num_sge = rq->max_sge;	/* a user's nonsense reads as its maximum */
-	memcpy(rqe + 1, rq->ring + at + sizeof(*rqe), rqe->num_sge * sizeof(struct spray_sge));
+	spray_rqe_copy(rq->slots + at, rq->ring + at, rq->max_sge);
 	rq->avail++;
 }
 
@@ -79,6 +75,8 @@ struct spray_rqe *spray_rq_get(struct spray_qp *qp, u32 idx)
 {
 	struct spray_wq *rq = &qp->resp.rq;
 
+	if (qp->resp.seat.srq)
+		return idx == qp->resp.core.rqmsn ? spray_srq_take(&qp->resp.seat) : NULL;
 	if (tp_diff(idx, rq->avail) >= 0 || !qp->ctl) {
 		if (tp_diff(idx, spray_rq_pull(qp)) >= 0)
 			return NULL;
@@ -99,6 +97,10 @@ static u32 spray_rq_ask(struct spray_qp *qp)
 
 bool spray_rq_sleep(struct spray_qp *qp)
 {
+	if (qp->resp.seat.srq) {
+		WRITE_ONCE(qp->resp.rq.asleep, 1);
+		return spray_srq_wait(&qp->resp.seat);
+	}
 	return tp_diff(qp->resp.core.rqmsn, spray_rq_ask(qp)) >= 0;
 }
 
@@ -107,6 +109,13 @@ void spray_rq_wake(struct spray_qp *qp)
 	WRITE_ONCE(qp->resp.rq.asleep, 0);
 	if (qp->ctl)
 		WRITE_ONCE(qp->ctl->rq_need_doorbell, 0);
+}
+
+void spray_rq_leave(struct spray_qp *qp)
+{
+	lockdep_assert_held(&qp->resp.lock);
+	if (qp->resp.seat.srq)
+		spray_srq_leave(&qp->resp.seat, false);
 }
 
 /* --- in: from kernel consumers --- */
@@ -123,18 +132,6 @@ static const u8 spray_wr_op[] = {
 	[IB_WR_LOCAL_INV]		= SPRAY_OP_LOCAL_INV + 1,
 	[IB_WR_REG_MR]			= SPRAY_OP_REG_MR + 1,
 };
-
-static void spray_fill_sges(struct spray_sge *to, const struct ib_sge *from, int n)
-{
-	int i;
-
-	for (i = 0; i < n; i++)
-		to[i] = (struct spray_sge) {
-			.addr = from[i].addr,
-			.length = from[i].length,
-			.lkey = from[i].lkey,
-		};
-}
 
 static int spray_fill_inline(struct spray_sqe *sqe, const struct ib_send_wr *wr, u32 max)
 {
@@ -269,9 +266,7 @@ static int spray_post_recv_one(struct spray_qp *qp, const struct ib_recv_wr *wr)
 		return -ENOMEM;
 	if (wr->num_sge > rq->max_sge)
 		return -EINVAL;
-	rqe->wr_id = wr->wr_id;
-	rqe->num_sge = wr->num_sge;
-	spray_fill_sges(spray_rqe_sge(rqe), wr->sg_list, wr->num_sge);
+	spray_rqe_fill(rqe, wr);
 	smp_store_release(&rq->avail, rq->avail + 1);
 	return 0;
 }
@@ -282,7 +277,7 @@ int spray_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 	unsigned long flags;
 	int err = 0;
 
-	if (qp->ctl || READ_ONCE(qp->state) == IB_QPS_RESET) {
+	if (qp->ctl || ib->srq || READ_ONCE(qp->state) == IB_QPS_RESET) {
 		*bad = wr;
 		return -EINVAL;
 	}
@@ -363,32 +358,44 @@ void spray_complete_send(struct spray_qp *qp, u32 idx, enum ib_wc_status st)
 
 void spray_complete_recv(struct spray_qp *qp, struct spray_cqe *c, bool solicited)
 {
+	struct spray_srq_seat *seat = &qp->resp.seat;
 	struct spray_wq *rq = &qp->resp.rq;
-	struct spray_rqe *rqe = spray_wq_slot(rq, rq->cons);
 
 	lockdep_assert_held(&qp->resp.lock);
-	c->wr_id = rqe->wr_id;
 	c->qpn = qp->ib.qp_num;
-	smp_store_release(&rq->cons, rq->cons + 1);
-	if (qp->ctl)
-		smp_store_release(&qp->ctl->rq_cons, rq->cons);
+	if (seat->srq) {
+		c->wr_id = spray_entry_rqe(seat->entry)->wr_id;
+		seat->bound = false;
+	} else {
+		c->wr_id = ((struct spray_rqe *)spray_wq_slot(rq, rq->cons))->wr_id;
+		smp_store_release(&rq->cons, rq->cons + 1);
+		if (qp->ctl)
+			smp_store_release(&qp->ctl->rq_cons, rq->cons);
+	}
 	spray_cq_post(spray_recv_cq(qp), c, &qp->ib, solicited || c->status);
 }
 
+static void spray_flush_recv(struct spray_qp *qp)
+{
+	struct spray_cqe c = { .status = IB_WC_WR_FLUSH_ERR, .opcode = SPRAY_WC_RECV };
+
+	spray_complete_recv(qp, &c, true);
+}
+
+/* What is in an SRQ stays there: only the receive that this QP has taken is its to flush. */
 void spray_flush_rq(struct spray_qp *qp)
 {
 	struct spray_wq *rq = &qp->resp.rq;
 	u32 end;
 
 	lockdep_assert_held(&qp->resp.lock);
+	if (qp->resp.seat.srq) {
+		if (qp->resp.seat.bound)
+			spray_flush_recv(qp);
+		return;
+	}
 	/* One look at the index: what a hostile ring claims later is for its next doorbell. */
 	end = spray_rq_ask(qp);
-	while (rq->cons != end) {
-		struct spray_cqe c = {
-			.status = IB_WC_WR_FLUSH_ERR,
-			.opcode = SPRAY_WC_RECV,
-		};
-
-		spray_complete_recv(qp, &c, true);
-	}
+	while (rq->cons != end)
+		spray_flush_recv(qp);
 }

@@ -83,12 +83,20 @@ static int spray_qp_queues(struct spray_qp *qp, struct ib_qp_init_attr *init)
 	struct ib_qp_cap *cap = &init->cap;
 	int err;
 
+	if (init->srq) {
+		cap->max_recv_wr = 0;
+		cap->max_recv_sge = 0;
+		err = spray_srq_sit(to_ssrq(init->srq), &qp->resp.seat, &qp->task);
+		if (err)
+			return err;
+	}
 	if (cap->max_send_wr > SPRAY_MAX_QP_WR || cap->max_recv_wr > SPRAY_MAX_QP_WR ||
 	    cap->max_send_sge > SPRAY_MAX_SGE || cap->max_recv_sge > SPRAY_MAX_SGE ||
 	    cap->max_inline_data > SPRAY_MAX_INLINE)
 		return -EINVAL;
 	cap->max_send_sge = max_t(u32, cap->max_send_sge, 1);
-	cap->max_recv_sge = max_t(u32, cap->max_recv_sge, 1);
+	if (!init->srq)
+		cap->max_recv_sge = max_t(u32, cap->max_recv_sge, 1);
 	err = spray_wq_init(&qp->req.sq, cap->max_send_wr, cap->max_send_sge,
 			    sizeof(struct spray_sqe), cap->max_inline_data);
 	if (!err)
@@ -115,6 +123,7 @@ static void spray_qp_free(struct spray_qp *qp)
 	kvfree(qp->req.sent);
 	kvfree(qp->resp.ops);
 	kvfree(qp->resp.sent);
+	spray_srq_rise(&qp->resp.seat);
 	spray_peer_put(qp->peer);
 }
 
@@ -190,6 +199,9 @@ static void spray_halves_reset(struct spray_qp *qp)
 	qp->resp.comm_est = false;
 	qp->resp.nak = 0;
 	qp->resp.event = 0;
+	qp->resp.last_wqe = false;
+	if (qp->resp.seat.srq)
+		spray_srq_leave(&qp->resp.seat, true);
 	tp_resp_init(&qp->resp.core, &pa);
 	qp->resp.published = (struct spray_published) {};
 	qp->resp.rq.avail = 0;
@@ -346,10 +358,13 @@ static void spray_resp_to_err(struct spray_qp *qp, u32 epoch)
 		spin_unlock_bh(&qp->resp.lock);
 		return;
 	}
+	/* Once a life, when its last receive from the SRQ is complete: below, before anybody is told. */
+	qp->resp.last_wqe |= qp->ib.srq && !qp->resp.flushing;
 	qp->resp.live = false;
 	qp->resp.flushing = true;
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
 	spray_hold_drop(qp, &qp->resp.hold);
+	spray_rq_leave(qp);
 	spray_flush_rq(qp);
 	spin_unlock_bh(&qp->resp.lock);
 }
@@ -387,7 +402,8 @@ void spray_qp_settle(struct spray_qp *qp)
 
 	/* Flags that this very thread did not set are somebody else's to settle. */
 	if (!READ_ONCE(qp->req.flushing) && !READ_ONCE(qp->req.drain) &&
-	    !READ_ONCE(qp->resp.failed) && !READ_ONCE(qp->resp.event))
+	    !READ_ONCE(qp->resp.failed) && !READ_ONCE(qp->resp.event) &&
+	    !READ_ONCE(qp->resp.last_wqe))
 		return;
 	spin_lock_bh(&qp->req.lock);
 	req_epoch = qp->epoch;
@@ -406,6 +422,7 @@ void spray_qp_settle(struct spray_qp *qp)
 		spray_qp_to_err(qp, req_epoch);
 	else if (failed && !(req_down && resp_down))
 		spray_qp_to_err(qp, resp_epoch);
+	tell |= READ_ONCE(qp->resp.last_wqe);
 	/* Never from here: this may be the consumer's own verbs call. */
 	if (tell)
 		tasklet_schedule(&qp->task);
@@ -413,7 +430,7 @@ void spray_qp_settle(struct spray_qp *qp)
 
 static void spray_qp_tell(struct spray_qp *qp)
 {
-	bool drained;
+	bool drained, last;
 	u8 event = 0;
 
 	spin_lock_bh(&qp->req.lock);
@@ -422,11 +439,15 @@ static void spray_qp_tell(struct spray_qp *qp)
 	spin_unlock_bh(&qp->req.lock);
 	spin_lock_bh(&qp->resp.lock);
 	swap(event, qp->resp.event);
+	last = qp->resp.last_wqe;
+	qp->resp.last_wqe = false;
 	spin_unlock_bh(&qp->resp.lock);
 	if (drained && qp->attr.en_sqd_async_notify)
 		spray_qp_event(qp, IB_EVENT_SQ_DRAINED);
 	if (event)
 		spray_qp_event(qp, event);
+	if (last)
+		spray_qp_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 }
 
 /* --- modify --- */
@@ -539,7 +560,9 @@ static int spray_qp_enter(struct spray_qp *qp, enum ib_qp_state from, enum ib_qp
 
 	switch (to) {
 	case IB_QPS_RESET:
-		spray_qp_to_reset(qp);
+		err = spray_srq_prepare_reset(&qp->resp.seat);
+		if (!err)
+			spray_qp_to_reset(qp);
 		break;
 	case IB_QPS_RTR:
 		if (from == IB_QPS_INIT && !qp->ud)
@@ -639,7 +662,7 @@ int spray_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask,
 	attr->cap.max_send_wr = qp->req.sq.entries;
 	attr->cap.max_recv_wr = qp->resp.rq.entries;
 	attr->cap.max_send_sge = max_t(u32, qp->req.sq.max_sge, 1);
-	attr->cap.max_recv_sge = max_t(u32, qp->resp.rq.max_sge, 1);
+	attr->cap.max_recv_sge = ib->srq ? 0 : max_t(u32, qp->resp.rq.max_sge, 1);
 	attr->cap.max_inline_data = qp->req.sq.max_inline;
 	spin_lock_bh(&qp->req.lock);
 	attr->sq_draining = qp->req.drain && qp->req.core.tx.head != qp->req.core.tx.tail;
@@ -733,7 +756,7 @@ int spray_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	if (init->qp_type != IB_QPT_RC && init->qp_type != IB_QPT_UD &&
 	    init->qp_type != IB_QPT_GSI)
 		return -EOPNOTSUPP;
-	if (init->create_flags || init->srq)
+	if (init->create_flags)
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;

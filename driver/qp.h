@@ -16,6 +16,8 @@
  *                         Never nested in each other. Copying to and from user
  *                         memory and handing packets to the stack happen inside.
  *   sq.lock | rq.lock     irqsave. Kernel posters only (post from any context).
+ *   srq.lock              irqsave, leaf, inside resp.lock. Many QPs meet here: an
+ *                         entry is copied out or a QP gets in line, nothing else.
  *   mr_lock               bh. Work requests that change a key; see mr.h.
  *   cq.lock               irqsave, leaf. Post, poll, arm from any context.
  *   devs_lock             bh. Devices of a namespace; peers_lock nests in it.
@@ -37,7 +39,11 @@
  * and nothing is copied after (C7); MRs wait for their copiers by reference.
  *
  * CALLBACKS. Completion handlers run from the CQ's tasklet, events of the QP
- * from the QP's: no lock held, outside every verbs call.
+ * from the QP's, of the SRQ from the SRQ's: no lock held, outside every verbs call.
+ *
+ * SHARED RECEIVE QUEUES. Who posts there wakes QPs whose locks it must not take:
+ * it schedules their tasklets, under srq.lock. A QP that goes leaves the line
+ * under the same lock before its tasklet is killed, so none is woken after.
  *
  * LIFETIME. The receiver finds a QP under the table's xa_lock and takes a
  * reference there; the table holds one. Destroy removes it from the table,
@@ -63,6 +69,7 @@
 #include "core/responder.h"
 #include "cq.h"
 #include "dev.h"
+#include "srq.h"
 #include "udp.h"
 
 /**
@@ -101,11 +108,6 @@ static inline void *spray_wq_slot(const struct spray_wq *wq, u32 idx)
 static inline struct spray_sge *spray_sqe_sge(struct spray_sqe *sqe)
 {
 	return (struct spray_sge *)(sqe + 1);
-}
-
-static inline struct spray_sge *spray_rqe_sge(struct spray_rqe *rqe)
-{
-	return (struct spray_sge *)(rqe + 1);
 }
 
 /* Where the last gather or scatter in a message ended, so that the next packet need not start over. */
@@ -168,13 +170,15 @@ struct spray_resp {
 	bool flushing;		/* ERR */
 	bool failed;		/* fatal fault found: spray_qp_settle() finishes it */
 	bool comm_est;		/* told */
+	bool last_wqe;		/* in ERR, on an SRQ: IB_EVENT_QP_LAST_WQE_REACHED is to be raised */
 	u8 nak;			/* enum tp_nak + 1: the end; sent once no response is owed */
 	u8 nak_event;		/* enum ib_event_type that goes with it */
 	u64 nak_at;		/* when @nak was set, ns */
 	u32 epoch;		/* of the QP, under this half's lock */
 	u8 event;		/* enum ib_event_type to raise */
 	struct tp_resp core;
-	struct spray_wq rq;
+	struct spray_wq rq;		/* empty for QPs on an SRQ, but for @asleep */
+	struct spray_srq_seat seat;
 	struct tp_op *ops;
 	struct tp_sent *sent;
 	struct spray_hold hold;	/* request packets */
@@ -226,6 +230,12 @@ static inline struct spray_qp *to_sqp(struct ib_qp *ib)
 	return container_of(ib, struct spray_qp, ib);
 }
 
+/* Whose keys the elements of a receive are. */
+static inline struct ib_pd *spray_recv_pd(const struct spray_qp *qp)
+{
+	return qp->ib.srq ? qp->ib.srq->pd : qp->ib.pd;
+}
+
 static inline struct spray_cq *spray_send_cq(struct spray_qp *qp)
 {
 	return to_scq(qp->ib.send_cq);
@@ -264,14 +274,20 @@ int spray_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 
 /* Take in what was posted to the SQ and not copied yet; req.lock. Return: entries that are ready. */
 u32 spray_sq_pull(struct spray_qp *qp);
-/* Receive number @idx, or NULL if it is not posted; resp.lock. */
+/*
+ * Receive number @idx, or NULL if it is not posted; resp.lock. From an SRQ only
+ * the next one (core.rqmsn) is to be had, and to ask for it is to take it.
+ */
 struct spray_rqe *spray_rq_get(struct spray_qp *qp, u32 idx);
 /* No receive: have posters ring. Return: false if one was posted meanwhile; resp.lock. */
 bool spray_rq_sleep(struct spray_qp *qp);
 void spray_rq_wake(struct spray_qp *qp);
 
 void spray_complete_send(struct spray_qp *qp, u32 idx, enum ib_wc_status st);
-/* Completes receive rq.cons. @c: wr_id and qpn are filled here. */
+/* This QP will take no receive any more, but for flushing its own queue; resp.lock. */
+void spray_rq_leave(struct spray_qp *qp);
+
+/* Completes receive rq.cons, or the one bound from the SRQ. @c: wr_id and qpn are filled here. */
 void spray_complete_recv(struct spray_qp *qp, struct spray_cqe *c, bool solicited);
 void spray_flush_rq(struct spray_qp *qp);
 enum ib_wc_status spray_wc_status(u8 tp_status);

@@ -158,8 +158,8 @@ static int spray_place_write(struct spray_qp *qp, const struct tp_pkt *p, const 
 static int spray_place_send(struct spray_qp *qp, struct spray_rqe *rqe, const struct tp_pkt *p,
 			    const u8 *data, u32 len)
 {
-	return spray_scatter(qp->dev, qp->ib.pd, spray_rqe_sge(rqe), rqe->num_sge, (u32)p->va,
-			     data, len, p->last);
+	return spray_scatter(qp->dev, spray_recv_pd(qp), spray_rqe_sge(rqe), rqe->num_sge,
+			     (u32)p->va, data, len, p->last);
 }
 
 /* Place a packet ahead of its turn, if it can be. */
@@ -198,6 +198,7 @@ void spray_resp_fail(struct spray_qp *qp, enum tp_nak nak, u8 event, bool now)
 		smp_wmb();
 		/* Who sees an error completion must find the QP in ERR. */
 		WRITE_ONCE(qp->state, IB_QPS_ERR);
+		spray_rq_leave(qp);
 	}
 	/* Everything before completes normally: first let what is owed arrive (C6). */
 	if (!now && tp_resp_owes(&r->core))

@@ -258,10 +258,10 @@ static void spray_ud_deliver(struct spray_rx *rx, struct spray_qp *qp, const str
 		return;
 	}
 	spray_ud_grh(rx, udp_len, grh);
-	err = spray_scatter(qp->dev, qp->ib.pd, spray_rqe_sge(rqe), rqe->num_sge, 0, grh,
+	err = spray_scatter(qp->dev, spray_recv_pd(qp), spray_rqe_sge(rqe), rqe->num_sge, 0, grh,
 			    SPRAY_GRH, false);
 	if (!err)
-		err = spray_scatter(qp->dev, qp->ib.pd, spray_rqe_sge(rqe), rqe->num_sge,
+		err = spray_scatter(qp->dev, spray_recv_pd(qp), spray_rqe_sge(rqe), rqe->num_sge,
 				    SPRAY_GRH, data, len, true);
 	if (err)
 		c.status = IB_WC_LOC_PROT_ERR;

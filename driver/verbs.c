@@ -3,8 +3,8 @@
  * The table of verbs, and those that only translate or look up. Nothing here
  * knows of packets.
  *
- * Not in the table, and so refused by ib_core with EOPNOTSUPP: SRQ, resize,
- * multicast, XRC. The capabilities say the same.
+ * Not in the table, and so refused by ib_core with EOPNOTSUPP: multicast, XRC.
+ * The capabilities say the same.
  */
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -27,6 +27,7 @@ enum {
 	SPRAY_FW_MINOR		= 1,
 	SPRAY_MAX_QP		= 1 << 20,
 	SPRAY_MAX_CQ		= 1 << 20,
+	SPRAY_MAX_SRQ		= 1 << 20,
 	SPRAY_MAX_PD		= 1 << 20,
 	SPRAY_MAX_AH		= 1 << 20,
 	SPRAY_MAX_MR		= (1 << 24) - 1,
@@ -59,6 +60,9 @@ static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_sge_rd = SPRAY_MAX_SGE;
 	attr->max_cq = SPRAY_MAX_CQ;
 	attr->max_cqe = SPRAY_MAX_CQE;
+	attr->max_srq = SPRAY_MAX_SRQ;
+	attr->max_srq_wr = SPRAY_MAX_SRQ_WR;
+	attr->max_srq_sge = SPRAY_MAX_SGE;
 	attr->max_mr = SPRAY_MAX_MR;
 	attr->max_mw = SPRAY_MAX_MR;
 	attr->max_fast_reg_page_list_len = SPRAY_MAX_FAST_PAGES;
@@ -359,6 +363,11 @@ static int spray_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr,
 	return spray_create_cq_any(ib, attr, spray_cq_udata(bundle));
 }
 
+static int spray_resize_cq(struct ib_cq *ib, spray_cq_size cqe, struct ib_udata *udata)
+{
+	return spray_resize_cq_any(ib, cqe, udata);
+}
+
 static struct ib_mr *spray_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 				       int access, SPRAY_REG_MR_TAIL)
 {
@@ -388,6 +397,7 @@ const struct ib_device_ops spray_dev_ops = {
 	.create_ah = spray_create_ah,
 	.create_cq = spray_create_cq,
 	.create_qp = spray_create_qp,
+	.create_srq = spray_create_srq,
 	.create_user_ah = spray_create_ah,
 	.dealloc_driver = spray_dev_dealloc,
 	.dealloc_mw = spray_dealloc_mw,
@@ -397,6 +407,7 @@ const struct ib_device_ops spray_dev_ops = {
 	.destroy_ah = spray_destroy_ah,
 	.destroy_cq = spray_destroy_cq,
 	.destroy_qp = spray_destroy_qp,
+	.destroy_srq = spray_destroy_srq,
 	.disassociate_ucontext = spray_disassociate_ucontext,
 	.get_dev_fw_str = spray_get_fw_str,
 	.get_dma_mr = spray_get_dma_mr,
@@ -407,25 +418,30 @@ const struct ib_device_ops spray_dev_ops = {
 	.mmap = spray_mmap,
 	.mmap_free = spray_mmap_free,
 	.modify_qp = spray_modify_qp,
+	.modify_srq = spray_modify_srq,
 	.poll_cq = spray_poll_cq,
 	.post_recv = spray_post_recv,
 	.post_send = spray_post_send,
+	.post_srq_recv = spray_post_srq_recv,
 	.query_ah = spray_query_ah,
 	.query_device = spray_query_device,
 	.query_pkey = spray_query_pkey,
 	.query_port = spray_query_port,
 	.query_qp = spray_query_qp,
+	.query_srq = spray_query_srq,
 	.reg_user_mr = spray_reg_user_mr,
 #ifdef SPRAY_HAVE_REPORT_PORT_EVENT
 	.report_port_event = spray_report_port_event,
 #endif
 	.req_notify_cq = spray_req_notify_cq,
 	.rereg_user_mr = spray_rereg_user_mr,
+	SPRAY_RESIZE_CQ = spray_resize_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, spray_ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_cq, spray_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_mw, spray_mw, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, spray_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, spray_qp, ib),
+	INIT_RDMA_OBJ_SIZE(ib_srq, spray_srq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, spray_ucontext, ib),
 };

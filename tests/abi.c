@@ -72,12 +72,26 @@ AT(spray_qp_ctl, rq_cons, 68);
 AT(spray_qp_ctl, rq_need_doorbell, 72);
 AT(spray_qp_ctl, sq_need_doorbell, 76);
 
+SIZE(spray_srq_ctl, SPRAY_SRQ_RING_OFFSET);
+AT(spray_srq_ctl, prod, 0);
+AT(spray_srq_ctl, cons, 64);
+AT(spray_srq_ctl, need_doorbell, 68);
+
 SIZE(spray_alloc_ucontext_resp, 8);
 SIZE(spray_alloc_pd_resp, 8);
 SIZE(spray_create_ah_resp, 8);
 SIZE(spray_create_cq_resp, 16);
 AT(spray_create_cq_resp, mmap_size, 8);
 AT(spray_create_cq_resp, entries, 12);
+
+SIZE(spray_resize_cq_resp, 16);
+AT(spray_resize_cq_resp, mmap_size, 8);
+AT(spray_resize_cq_resp, entries, 12);
+
+SIZE(spray_create_srq_resp, 24);
+AT(spray_create_srq_resp, mmap_size, 8);
+AT(spray_create_srq_resp, entries, 12);
+AT(spray_create_srq_resp, slot, 16);
 
 SIZE(spray_create_qp_resp, 40);
 AT(spray_create_qp_resp, mmap_size, 8);

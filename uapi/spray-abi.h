@@ -2,8 +2,8 @@
 /*
  * What the kernel module and the rdma-core provider say to each other.
  *
- * A queue pair has two rings in one mapping, a completion queue has one. A
- * ring is a message, not a state: the consumer copies an entry once, checks
+ * A queue pair has two rings in one mapping, a shared receive queue and a
+ * completion queue have one each. A ring is a message, not a state: the consumer copies an entry once, checks
  * the copy and never looks at the entry again. Nothing here is a pointer and
  * nothing here is transport state.
  *
@@ -13,6 +13,7 @@
  *   ring  producer  written by    consumer  written by
  *   SQ    user      sq_prod       kernel    sq_cons (a slot is free once its work completed)
  *   RQ    user      rq_prod       kernel    rq_cons (a slot is free once its receive completed)
+ *   SRQ   user      prod          kernel    cons (a slot is free once a QP has taken its entry)
  *   CQ    kernel    prod          user      cons
  *
  * Barrier pairs:
@@ -22,13 +23,20 @@
  *    speaks of, and the sq_cons/rq_cons that it frees.
  *  - Sleeping receiver: the kernel stores RQ_NEED_DOORBELL, full barrier, loads
  *    rq_prod. The provider stores rq_prod, full barrier, loads the word, and
- *    rings the doorbell if it is set. One of the two sees the other.
+ *    rings the doorbell if it is set. One of the two sees the other. A shared
+ *    receive queue does the same with its need_doorbell and prod.
  *  - Sleeping poller: the provider stores armed, full barrier; the caller then
  *    polls once more. The kernel stores prod, full barrier, exchanges armed
  *    with 0 and raises the event that it asked for.
  *
  * The doorbell is POST_SEND with no work requests (a write() on the uverbs
- * file): it makes the kernel look at both rings of the QP.
+ * file): it makes the kernel look at both rings of the QP. That of a shared
+ * receive queue is POST_SRQ_RECV with none.
+ *
+ * RESIZE_CQ answers with a second mapping, which the kernel uses from then on:
+ * its control words go on where those of the first stopped. The first stays as it
+ * was; what waits there, below its prod, the provider copies to the slots of the
+ * same indices, which are kept free. It lets nobody poll or arm meanwhile.
  */
 #ifndef SPRAY_ABI_H
 #define SPRAY_ABI_H
@@ -44,6 +52,7 @@ enum {
 	SPRAY_MAX_SGE		= 32,
 	SPRAY_MAX_INLINE	= 512,		/* bytes */
 	SPRAY_MAX_QP_WR		= 16384,	/* entries of an SQ or RQ */
+	SPRAY_MAX_SRQ_WR	= 16384,
 	SPRAY_MAX_CQE		= 1 << 20,
 	SPRAY_RING_ALIGN	= 64,		/* bytes, of slots and ring starts */
 };
@@ -181,6 +190,17 @@ struct spray_qp_ctl {
 
 #define SPRAY_QP_RINGS_OFFSET	128
 
+/* Start of the mapping of a shared receive queue; struct spray_rqe slots start at SPRAY_SRQ_RING_OFFSET. */
+struct spray_srq_ctl {
+	__u32 prod;		/* user */
+	__u32 pad0[15];
+	__u32 cons;		/* kernel */
+	__u32 need_doorbell;	/* kernel: a QP waits for a receive */
+	__u32 pad1[14];
+};
+
+#define SPRAY_SRQ_RING_OFFSET	128
+
 struct spray_alloc_ucontext_resp {
 	__u32 abi_version;
 	__u32 reserved;
@@ -200,6 +220,20 @@ struct spray_create_cq_resp {
 	__aligned_u64 mmap_offset;
 	__u32 mmap_size;	/* bytes */
 	__u32 entries;		/* power of two */
+};
+
+struct spray_resize_cq_resp {
+	__aligned_u64 mmap_offset;
+	__u32 mmap_size;	/* bytes */
+	__u32 entries;		/* power of two */
+};
+
+struct spray_create_srq_resp {
+	__aligned_u64 mmap_offset;
+	__u32 mmap_size;	/* bytes */
+	__u32 entries;		/* power of two */
+	__u32 slot;		/* bytes */
+	__u32 reserved;
 };
 
 struct spray_create_qp_resp {

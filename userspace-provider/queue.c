@@ -15,10 +15,24 @@
 enum { DOORBELL_TRIES = 1000 };
 
 /*
- * POST_SEND without work requests: the kernel looks at both rings of the QP.
  * What was published can't be taken back, so a kernel short of memory is asked
  * again before the caller is told that nothing was posted.
  */
+static int ask_kernel(struct ibv_context *ibctx, const void *cmd, size_t size)
+{
+	int tries;
+
+	for (tries = 0; tries < DOORBELL_TRIES; tries++) {
+		if (write(ibctx->cmd_fd, cmd, size) == (ssize_t)size)
+			return 0;
+		if (errno != ENOMEM && errno != EINTR)
+			break;
+		sched_yield();
+	}
+	return errno;
+}
+
+/* POST_SEND without work requests: the kernel looks at both rings of the QP. */
 static int ring_doorbell(struct ibv_qp *ibqp)
 {
 	struct ib_uverbs_post_send_resp resp;
@@ -33,16 +47,25 @@ static int ring_doorbell(struct ibv_qp *ibqp)
 		.wqe_size = sizeof(struct ib_uverbs_send_wr),
 	};
 
-	int tries;
+	return ask_kernel(ibqp->context, &cmd, sizeof(cmd));
+}
 
-	for (tries = 0; tries < DOORBELL_TRIES; tries++) {
-		if (write(ibqp->context->cmd_fd, &cmd, sizeof(cmd)) == sizeof(cmd))
-			return 0;
-		if (errno != ENOMEM && errno != EINTR)
-			break;
-		sched_yield();
-	}
-	return errno;
+/* The same for a shared receive queue. */
+static int ring_srq_doorbell(struct ibv_srq *ibsrq)
+{
+	struct ib_uverbs_post_srq_recv_resp resp;
+	struct ibv_post_srq_recv cmd = {
+		.hdr = {
+			.command = IB_USER_VERBS_CMD_POST_SRQ_RECV,
+			.in_words = sizeof(cmd) / 4,
+			.out_words = sizeof(resp) / 4,
+		},
+		.response = (uintptr_t)&resp,
+		.srq_handle = ibsrq->handle,
+		.wqe_size = sizeof(struct ib_uverbs_recv_wr),
+	};
+
+	return ask_kernel(ibsrq->context, &cmd, sizeof(cmd));
 }
 
 enum {
@@ -316,10 +339,10 @@ static int fill_rq(struct spray_wq *rq, struct ibv_recv_wr *wr, struct ibv_recv_
 }
 
 /* After publishing: the sleeping-receiver pair of spray-abi.h. */
-static bool receiver_sleeps(const struct spray_qp *qp)
+static bool receiver_sleeps(const uint32_t *need_doorbell)
 {
 	spray_full_barrier();
-	return __atomic_load_n(&qp->ctl->rq_need_doorbell, __ATOMIC_RELAXED);
+	return __atomic_load_n(need_doorbell, __ATOMIC_RELAXED);
 }
 
 int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -329,8 +352,24 @@ int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv
 	int err, db = 0;
 
 	err = fill_rq(&qp->rq, wr, &bad);
-	if (bad != wr && receiver_sleeps(qp))
+	if (bad != wr && receiver_sleeps(&qp->ctl->rq_need_doorbell))
 		db = ring_doorbell(ibqp);
+	if (db)
+		bad = wr;
+	if (bad)
+		*bad_wr = bad;
+	return db ? db : err;
+}
+
+int spray_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct spray_srq *srq = to_spray_srq(ibsrq);
+	struct ibv_recv_wr *bad;
+	int err, db = 0;
+
+	err = fill_rq(&srq->rq, wr, &bad);
+	if (bad != wr && receiver_sleeps(&srq->ctl->need_doorbell))
+		db = ring_srq_doorbell(ibsrq);
 	if (db)
 		bad = wr;
 	if (bad)
@@ -372,6 +411,10 @@ int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	if (num_entries < 0)
 		return -EINVAL;
 	pthread_spin_lock(&cq->lock);
+	if (cq->dead) {
+		pthread_spin_unlock(&cq->lock);
+		return -EIO;
+	}
 	lost = spray_load_acquire(&ring->ctl->overflow);	/* before prod: what came before the loss is polled */
 	n = spray_cq_pending(ring);
 	if (n > num_entries)
@@ -385,6 +428,11 @@ int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 
 int spray_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
-	spray_cq_arm(&to_spray_cq(ibcq)->ring, solicited_only);
+	struct spray_cq *cq = to_spray_cq(ibcq);
+
+	/* Not an old ring that a resize has left. */
+	pthread_spin_lock(&cq->lock);
+	spray_cq_arm(&cq->ring, solicited_only);
+	pthread_spin_unlock(&cq->lock);
 	return 0;
 }

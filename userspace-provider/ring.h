@@ -97,6 +97,22 @@ static inline void spray_cq_advance(struct spray_cq_ring *r, uint32_t n)
 }
 
 /*
+ * To the ring of another size that the kernel writes already. It reckons with the
+ * entries that waited, [cons, prod) of the old one: their slots are free. Some may
+ * have been polled since the kernel looked, so cons is told anew.
+ */
+static inline void spray_cq_move(struct spray_cq_ring *to, const struct spray_cq_ring *from)
+{
+	uint32_t prod = from->cons + spray_cq_pending(from);
+	uint32_t i;
+
+	for (i = from->cons; i != prod; i++)
+		*spray_cq_entry(to, i) = *spray_cq_entry(from, i);
+	to->cons = from->cons;
+	spray_store_release(&to->ctl->cons, to->cons);
+}
+
+/*
  * Remove the entries of a QP that is gone (destroyed or reset); the rest keeps
  * its order. Survivors move up towards prod, newest first, then cons jumps over
  * what became free:

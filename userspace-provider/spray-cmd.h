@@ -18,12 +18,16 @@
 #define _STRUCT_spray_alloc_pd_resp		struct {}
 #define _STRUCT_spray_create_ah_resp		struct {}
 #define _STRUCT_spray_create_cq_resp		struct {}
+#define _STRUCT_spray_resize_cq_resp		struct {}
+#define _STRUCT_spray_create_srq_resp		struct {}
 #define _STRUCT_spray_create_qp_resp		struct {}
 
 DECLARE_DRV_CMD(spray_get_context_cmd, IB_USER_VERBS_CMD_GET_CONTEXT, empty, spray_alloc_ucontext_resp);
 DECLARE_DRV_CMD(spray_alloc_pd_cmd, IB_USER_VERBS_CMD_ALLOC_PD, empty, spray_alloc_pd_resp);
 DECLARE_DRV_CMD(spray_create_ah_cmd, IB_USER_VERBS_CMD_CREATE_AH, empty, spray_create_ah_resp);
 DECLARE_DRV_CMD(spray_create_cq_cmd, IB_USER_VERBS_CMD_CREATE_CQ, empty, spray_create_cq_resp);
+DECLARE_DRV_CMD(spray_resize_cq_cmd, IB_USER_VERBS_CMD_RESIZE_CQ, empty, spray_resize_cq_resp);
+DECLARE_DRV_CMD(spray_create_srq_cmd, IB_USER_VERBS_CMD_CREATE_SRQ, empty, spray_create_srq_resp);
 DECLARE_DRV_CMD(spray_create_qp_cmd, IB_USER_VERBS_CMD_CREATE_QP, empty, spray_create_qp_resp);
 
 #endif

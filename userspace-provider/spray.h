@@ -3,7 +3,8 @@
  * The objects of the provider and who may touch what.
  *
  * Locks: one spinlock for each send queue, receive queue and completion queue.
- * None is ever taken inside another and none is held across a system call.
+ * None is ever taken inside another and none is held across a system call, but
+ * for that which resizes a completion queue: who polls then waits for the new ring.
  * Everything that is not marked with a lock is constant once the object exists.
  */
 #ifndef SPRAY_H
@@ -33,8 +34,9 @@ struct spray_cq {
 	struct verbs_cq vcq;
 	pthread_spinlock_t lock;
 	struct spray_cq_ring ring;	/* lock */
-	void *map;
+	void *map;			/* lock, as the next two */
 	size_t map_size;		/* bytes */
+	bool dead;			/* its ring could not be mapped */
 };
 
 /* A send or receive queue. */
@@ -43,6 +45,13 @@ struct spray_wq {
 	bool open;			/* lock; the QP's state permits posting */
 	struct spray_wr_ring ring;	/* lock */
 	uint32_t max_sge;
+};
+
+struct spray_srq {
+	struct verbs_srq vsrq;
+	struct spray_wq rq;
+	struct spray_srq_ctl *ctl;	/* start of the mapping */
+	size_t map_size;		/* bytes */
 };
 
 struct spray_qp {
@@ -75,6 +84,11 @@ static inline struct spray_cq *to_spray_cq(struct ibv_cq *ibcq)
 	return container_of(ibcq, struct spray_cq, vcq.cq);
 }
 
+static inline struct spray_srq *to_spray_srq(struct ibv_srq *ibsrq)
+{
+	return container_of(ibsrq, struct spray_srq, vsrq.srq);
+}
+
 static inline struct spray_qp *to_spray_qp(struct ibv_qp *ibqp)
 {
 	return container_of(ibqp, struct spray_qp, vqp.qp);
@@ -83,7 +97,12 @@ static inline struct spray_qp *to_spray_qp(struct ibv_qp *ibqp)
 /* verbs.c */
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
 			       int comp_vector);
+int spray_resize_cq(struct ibv_cq *ibcq, int cqe);
 int spray_destroy_cq(struct ibv_cq *ibcq);
+struct ibv_srq *spray_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr);
+int spray_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask);
+int spray_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
+int spray_destroy_srq(struct ibv_srq *ibsrq);
 struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
 int spray_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask);
 int spray_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
@@ -94,6 +113,7 @@ int spray_destroy_qp(struct ibv_qp *ibqp);
 int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int spray_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int spray_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int spray_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Making, changing and destroying CQs and QPs: each is a command to the kernel
+ * Making, changing and destroying CQs, SRQs and QPs: each is a command to the kernel
  * and the mapping of the rings that the kernel made.
  */
 #include <errno.h>
@@ -16,6 +16,15 @@ static void *map_rings(struct ibv_context *ibctx, uint64_t offset, size_t size)
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ibctx->cmd_fd, offset);
 
 	return p == MAP_FAILED ? NULL : p;
+}
+
+static struct spray_cq_ring cq_ring(void *map, uint32_t entries)
+{
+	return (struct spray_cq_ring) {
+		.ctl = map,
+		.entries = (void *)((uint8_t *)map + SPRAY_CQ_ENTRIES_OFFSET),
+		.mask = entries - 1,
+	};
 }
 
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
@@ -38,9 +47,7 @@ struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_co
 		ret = errno;
 		goto err_destroy;
 	}
-	cq->ring.ctl = cq->map;
-	cq->ring.entries = (void *)((uint8_t *)cq->map + SPRAY_CQ_ENTRIES_OFFSET);
-	cq->ring.mask = resp.drv_payload.entries - 1;
+	cq->ring = cq_ring(cq->map, resp.drv_payload.entries);
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
 	return &cq->vcq.cq;
 
@@ -50,6 +57,43 @@ err_free:
 	free(cq);
 	errno = ret;
 	return NULL;
+}
+
+/* Once the kernel has changed over there is no way back: without a mapping the queue is lost. */
+static int change_ring(struct spray_cq *cq, const struct spray_resize_cq_resp *resp)
+{
+	void *map = map_rings(cq->vcq.cq.context, resp->mmap_offset, resp->mmap_size);
+	struct spray_cq_ring ring;
+
+	if (!map) {
+		cq->dead = true;
+		return errno;
+	}
+	ring = cq_ring(map, resp->entries);
+	spray_cq_move(&ring, &cq->ring);
+	munmap(cq->map, cq->map_size);
+	cq->map = map;
+	cq->map_size = resp->mmap_size;
+	cq->ring = ring;
+	return 0;
+}
+
+int spray_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct spray_resize_cq_cmd_resp resp = {};
+	struct spray_cq *cq = to_spray_cq(ibcq);
+	struct ibv_resize_cq cmd = {};
+	int ret;
+
+	if (cqe < 1)
+		return EINVAL;
+	pthread_spin_lock(&cq->lock);
+	ret = cq->dead ? EIO : ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp,
+						 sizeof(resp));
+	if (!ret)
+		ret = change_ring(cq, &resp.drv_payload);
+	pthread_spin_unlock(&cq->lock);
+	return ret;
 }
 
 int spray_destroy_cq(struct ibv_cq *ibcq)
@@ -77,6 +121,73 @@ static void init_wq(struct spray_wq *wq, struct spray_wr_ring ring, uint32_t max
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
+}
+
+struct ibv_srq *spray_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+{
+	struct spray_create_srq_cmd_resp resp = {};
+	struct ibv_create_srq cmd = {};
+	struct spray_srq *srq;
+	int ret;
+
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return NULL;
+	ret = ibv_cmd_create_srq(ibpd, &srq->vsrq.srq, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
+				 sizeof(resp));
+	if (ret)
+		goto err_free;
+	srq->map_size = resp.drv_payload.mmap_size;
+	srq->ctl = map_rings(ibpd->context, resp.drv_payload.mmap_offset, srq->map_size);
+	if (!srq->ctl) {
+		ret = errno;
+		goto err_destroy;
+	}
+	init_wq(&srq->rq, (struct spray_wr_ring) {
+		.slots = (uint8_t *)srq->ctl + SPRAY_SRQ_RING_OFFSET,
+		.mask = resp.drv_payload.entries - 1,
+		.slot_size = resp.drv_payload.slot,
+		.depth = min_u32(attr->attr.max_wr, resp.drv_payload.entries),
+		.prod = &srq->ctl->prod,
+		.cons = &srq->ctl->cons,
+	}, attr->attr.max_sge);
+	srq->rq.open = true;
+	return &srq->vsrq.srq;
+
+err_destroy:
+	ibv_cmd_destroy_srq(&srq->vsrq.srq);
+err_free:
+	free(srq);
+	errno = ret;
+	return NULL;
+}
+
+int spray_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct ibv_modify_srq cmd = {};
+
+	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
+}
+
+int spray_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct ibv_query_srq cmd = {};
+
+	return ibv_cmd_query_srq(ibsrq, attr, &cmd, sizeof(cmd));
+}
+
+int spray_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct spray_srq *srq = to_spray_srq(ibsrq);
+	int ret;
+
+	ret = ibv_cmd_destroy_srq(ibsrq);
+	if (ret)
+		return ret;
+	munmap(srq->ctl, srq->map_size);
+	pthread_spin_destroy(&srq->rq.lock);
+	free(srq);
+	return 0;
 }
 
 /* cap holds by now what the kernel granted: a queue takes that many and not the rounded-up ring. */
@@ -150,7 +261,7 @@ static void set_open(struct spray_wq *wq, bool open)
 /* Who may post: receives from INIT on, sends from RTS on, both in ERR, where the kernel flushes them. */
 static void follow_state(struct spray_qp *qp, enum ibv_qp_state state)
 {
-	set_open(&qp->rq, state >= IBV_QPS_INIT && state <= IBV_QPS_ERR);
+	set_open(&qp->rq, !qp->vqp.qp.srq && state >= IBV_QPS_INIT && state <= IBV_QPS_ERR);
 	set_open(&qp->sq, state >= IBV_QPS_RTS && state <= IBV_QPS_ERR);
 }
 

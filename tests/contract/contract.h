@@ -210,6 +210,8 @@ struct ibv_pd *ct_pd(struct dev *d);
 struct ibv_cq *ct_cq(struct dev *d, int cqe, struct ibv_comp_channel *ch);
 struct ibv_comp_channel *ct_channel(struct dev *d);
 void ct_destroy_cq(struct ibv_cq *cq);
+struct ibv_srq *ct_srq(struct dev *d, struct ibv_pd *pd, uint32_t wr, uint32_t sge);
+void ct_destroy_srq(struct ibv_srq *srq);
 void *ct_alloc(size_t n); /* zeroed, freed after the case */
 /* For loops that make much: undo what was made since the mark. */
 int ct_mark(void);
@@ -227,6 +229,7 @@ struct conn_opt {
 	unsigned int access[2]; /* qp_access_flags */
 	bool one_cq;            /* send and receive of an end share a CQ */
 	struct ibv_cq *scq[2], *rcq[2]; /* given from outside */
+	struct ibv_srq *srq[2];		/* the same; that end has no receive queue then */
 	struct ibv_comp_channel *ch[2];
 	uint32_t cqe; /* 0: as many as can be outstanding */
 	bool sig_all;
@@ -269,6 +272,9 @@ void post_send_at(const char *file, int line, struct ibv_qp *qp, struct ibv_send
 void post_recv_at(const char *file, int line, struct ibv_qp *qp, uint64_t id,
 		  struct ibv_sge *sge, int n);
 #define post_recv(qp, id, sge, n) post_recv_at(__FILE__, __LINE__, qp, id, sge, n)
+void post_srq_at(const char *file, int line, struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge,
+		 int n);
+#define post_srq(srq, id, sge, n) post_srq_at(__FILE__, __LINE__, srq, id, sge, n)
 
 /* ---- completions and events ----------------------------------------------------------------- */
 
@@ -294,6 +300,10 @@ void event_expect_at(const char *file, int line, struct dev *d, struct ibv_qp *q
 		     enum ibv_event_type type, enum ibv_event_type or_type);
 #define event_expect(d, qp, type) event_expect_at(__FILE__, __LINE__, d, qp, type, type)
 #define event_expect2(d, qp, t1, t2) event_expect_at(__FILE__, __LINE__, d, qp, t1, t2)
+/* Does the limit event of this SRQ come within so long? Others are taken and forgotten. */
+bool srq_limit_event(struct dev *d, struct ibv_srq *srq, int ms);
+/* One event that is there; the caller acknowledges it. */
+bool event_take(struct dev *d, struct ibv_async_event *ev);
 /* Takes what is there; counts the fatal QP events. */
 int events_drain(struct dev *d);
 

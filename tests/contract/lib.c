@@ -328,6 +328,37 @@ void ct_destroy_cq(struct ibv_cq *cq)
 	cq_free(cq);
 }
 
+static void srq_free(void *srq)
+{
+	struct dev *d = ((struct ibv_srq *)srq)->context == ct_dev[0].ctx ? &ct_dev[0] : &ct_dev[1];
+	int r;
+
+	/* destroy_srq waits until the events of the SRQ are acknowledged. */
+	events_drain(d);
+	r = ibv_destroy_srq(srq);
+	if (r)
+		ct_fail("destroy_srq: %s", strerror(r));
+}
+
+struct ibv_srq *ct_srq(struct dev *d, struct ibv_pd *pd, uint32_t wr, uint32_t sge)
+{
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = wr, .max_sge = sge } };
+	struct ibv_srq *srq;
+
+	srq = ibv_create_srq(pd, &a);
+	CHECK(srq, "create_srq of %u, %u SGEs: %s", wr, sge, strerror(errno));
+	ct_track(srq_free, srq);
+	CHECK(a.attr.max_wr >= wr && a.attr.max_sge >= sge, "create_srq gives %u, %u SGEs; "
+	      "asked for %u, %u", a.attr.max_wr, a.attr.max_sge, wr, sge);
+	return srq;
+}
+
+void ct_destroy_srq(struct ibv_srq *srq)
+{
+	ct_untrack(srq);
+	srq_free(srq);
+}
+
 static void channel_free(void *ch)
 {
 	int r = ibv_destroy_comp_channel(ch);
@@ -421,11 +452,12 @@ struct conn *conn_create(const struct conn_opt *o)
 		struct ibv_qp_init_attr a = {
 			.send_cq = c->scq[i],
 			.recv_cq = c->rcq[i],
+			.srq = o->srq[i],
 			.cap = {
 				.max_send_wr = o->sq,
-				.max_recv_wr = o->rq,
+				.max_recv_wr = o->srq[i] ? 0 : o->rq,
 				.max_send_sge = o->send_sge,
-				.max_recv_sge = o->recv_sge,
+				.max_recv_sge = o->srq[i] ? 0 : o->recv_sge,
 				.max_inline_data = o->inline_data,
 			},
 			.qp_type = IBV_QPT_RC,
@@ -437,8 +469,9 @@ struct conn *conn_create(const struct conn_opt *o)
 		CHECK(c->qp[i], "create_qp sq %u rq %u sge %u/%u inline %u: %s", o->sq, o->rq,
 		      o->send_sge, o->recv_sge, o->inline_data, strerror(errno));
 		c->cap[i] = a.cap;
-		CHECK(a.cap.max_send_wr >= o->sq && a.cap.max_recv_wr >= o->rq &&
-		      a.cap.max_send_sge >= o->send_sge && a.cap.max_recv_sge >= o->recv_sge &&
+		CHECK(a.cap.max_send_wr >= o->sq && a.cap.max_send_sge >= o->send_sge &&
+		      (o->srq[i] || (a.cap.max_recv_wr >= o->rq &&
+				     a.cap.max_recv_sge >= o->recv_sge)) &&
 		      a.cap.max_inline_data >= o->inline_data,
 		      "create_qp gives less than asked: sq %u rq %u sge %u/%u inline %u",
 		      a.cap.max_send_wr, a.cap.max_recv_wr, a.cap.max_send_sge,
@@ -656,6 +689,17 @@ void post_recv_at(const char *file, int line, struct ibv_qp *qp, uint64_t id,
 			   strerror(r));
 }
 
+void post_srq_at(const char *file, int line, struct ibv_srq *srq, uint64_t id, struct ibv_sge *sge,
+		 int n)
+{
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sge, .num_sge = n }, *bad = NULL;
+	int r = ibv_post_srq_recv(srq, &wr, &bad);
+
+	if (r)
+		ct_fail_at(file, line, "post_srq_recv, wr_id %llu: %s", (unsigned long long)id,
+			   strerror(r));
+}
+
 /* ---- completions ---------------------------------------------------------------------------- */
 
 bool cq_poll_at(const char *file, int line, struct ibv_cq *cq, struct ibv_wc *wc)
@@ -794,6 +838,11 @@ static bool event_next(struct dev *d, int ms, struct ibv_async_event *ev)
 	return !ibv_get_async_event(d->ctx, ev);
 }
 
+bool event_take(struct dev *d, struct ibv_async_event *ev)
+{
+	return event_next(d, 0, ev);
+}
+
 static bool event_of_qp(const struct ibv_async_event *ev)
 {
 	switch (ev->event_type) {
@@ -836,6 +885,24 @@ void event_expect_at(const char *file, int line, struct dev *d, struct ibv_qp *q
 	}
 	ct_fail_at(file, line, "no event \"%s\" for QP 0x%x within 5 s; saw%s",
 		   ibv_event_type_str(type), qp->qp_num, others[0] ? others : " none");
+}
+
+bool srq_limit_event(struct dev *d, struct ibv_srq *srq, int ms)
+{
+	uint64_t end = ct_now_ns() + ms * 1000000ull;
+	struct ibv_async_event ev;
+
+	do {
+		bool hit;
+
+		if (!event_next(d, 10, &ev))
+			continue;
+		hit = ev.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && ev.element.srq == srq;
+		ibv_ack_async_event(&ev);
+		if (hit)
+			return true;
+	} while (ct_now_ns() < end);
+	return false;
 }
 
 int events_drain(struct dev *d)

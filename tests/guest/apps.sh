@@ -17,6 +17,9 @@ pingpongs() { # FAMILY A B
 	# the GID decides; the TCP side channel is IPv4 in any case, the server listens there alone
 	pair "$1 ibv_rc_pingpong" 60 "ibv_rc_pingpong $b -e" "ibv_rc_pingpong $a -e $B4"
 	pair "$1 ibv_rc_pingpong -c (data validated)" 60 "ibv_rc_pingpong $b -e -c -n 200" "ibv_rc_pingpong $a -e -c -n 200 $B4"
+	pair "$1 ibv_srq_pingpong" 60 "ibv_srq_pingpong $b -e" "ibv_srq_pingpong $a -e $B4"
+	pair "$1 ibv_srq_pingpong -c (data validated), 4 QPs, 8 receives" 60 "ibv_srq_pingpong $b -e -c -q 4 -r 8 -n 200" \
+		"ibv_srq_pingpong $a -e -c -q 4 -r 8 -n 200 $B4"
 	pair "$1 ibv_ud_pingpong" 60 "ibv_ud_pingpong $b -e -s 1024" "ibv_ud_pingpong $a -e -s 1024 $B4"
 }
 
@@ -25,6 +28,8 @@ perf() { # FAMILY A B
 	local a="-d $DEV_A -x $ga -F" b="-d $DEV_B -x $gb -F" v6=''
 	for t in "ib_write_bw -s 65536 -n 300" "ib_write_bw -s 1048576 -n 20" "ib_write_bw -s 65536 -n 100 -q 4" \
 		"ib_read_bw -s 65536 -n 200 $EV" "ib_send_bw -s 65536 -n 300 $EV" "ib_send_bw -s 64 -n 1000 $EV" \
+		"ib_send_bw -s 65536 -n 100 -q 4 --use-srq $EV" "ib_send_bw -s 64 -n 500 -q 4 --use-srq $EV" \
+		"ib_send_bw -c UD -s 1024 -n 300 -q 2 --use-srq $EV" \
 		"ib_write_lat -s 8 -n 200" "ib_read_lat -s 8 -n 500 $EV" "ib_send_lat -s 8 -n 500 $EV" \
 		"ib_atomic_bw -n 500 $EV" "ib_atomic_bw -A CMP_AND_SWAP -n 500 $EV" "ib_atomic_lat -n 500 $EV"; do
 		pair "$1 $t" 90 "${t%% *} $b ${t#* }" "${t%% *} $a ${t#* } $B4"

@@ -5,12 +5,14 @@ Answers that cannot be written, sizes at and beyond every limit, mappings of the
 scribbled on and destroyed under a mapping. Nothing may be left behind.
 """
 import ctypes, glob, os, struct, sys
-from errno import EFAULT, EINVAL
+from errno import EBUSY, EFAULT, EINVAL, EOPNOTSUPP
 
-GET_CONTEXT, ALLOC_PD, REG_MR, CREATE_CQ, DESTROY_CQ, CREATE_QP = 0, 3, 9, 18, 20, 24
+GET_CONTEXT, ALLOC_PD, REG_MR, CREATE_CQ, RESIZE_CQ, DESTROY_CQ, CREATE_QP, DESTROY_QP = 0, 3, 9, 18, 19, 20, 24, 27
+CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ, DESTROY_SRQ, POST_SRQ_RECV = range(32, 37)
 RC = 2
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, ON_DEMAND, RELAXED = 1, 2, 4, 1 << 6, 1 << 20
 MAX_CQE, MAX_WR, MAX_SGE, MAX_INLINE = 1 << 20, 16384, 32, 512
+MAX_WR_BIT, LIMIT_BIT = 1, 2        # what modify_srq changes
 PAGE, SHARED, PRIVATE, ANON = 4096, 1, 2, 0x20
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -62,8 +64,41 @@ class Uverbs:
             raise OSError
         return struct.unpack('<IIQII', ctypes.string_at(answer, 24))
 
-    def qp(self, cq, caps, to=answer):
-        body = struct.pack('<QIIII5IBBBB', 1, self.pd, cq, cq, 0, *caps, 0, RC, 0, 0)
+    def resize_cq(self, cq, cqe, to=answer):
+        return self.send(RESIZE_CQ, struct.pack('<II', cq, cqe), to, 24)
+
+    def srq(self, wr, sge, to=answer):
+        return self.send(CREATE_SRQ, struct.pack('<QIIII', 1, self.pd, wr, sge, 0), to, 40)
+
+    def srq_made(self, wr, sge):
+        if self.srq(wr, sge):
+            raise OSError
+        return struct.unpack('<IIIIQIII', ctypes.string_at(answer, 36))
+
+    def modify_srq(self, srq, mask, wr, limit):
+        # the only command of these without an answer: no address of one
+        head = struct.pack('<IHH', MODIFY_SRQ, 6, 0)
+        try:
+            os.write(self.fd, head + struct.pack('<IIII', srq, mask, wr, limit))
+            return 0
+        except OSError as e:
+            return e.errno
+
+    def srq_limit(self, srq):
+        return self.ask(QUERY_SRQ, struct.pack('<II', srq, 0), '<IIII')[2]
+
+    def post_srq(self, srq, n):
+        wrs = struct.pack('<QII', 5, 0, 0) * n
+        return self.send(POST_SRQ_RECV, struct.pack('<IIII', srq, n, 0, 16) + wrs, answer, 4)
+
+    def destroy_srq(self, srq):
+        return self.send(DESTROY_SRQ, struct.pack('<II', srq, 0), answer, 4)
+
+    def destroy_qp(self, qp):
+        return self.send(DESTROY_QP, struct.pack('<II', qp, 0), answer, 4)
+
+    def qp(self, cq, caps, to=answer, srq=None):
+        body = struct.pack('<QIIII5IBBBB', 1, self.pd, cq, cq, srq or 0, *caps, 0, RC, srq is not None, 0)
         return self.send(CREATE_QP, body, to, 32 + 40)
 
     def destroy_cq(self, cq):
@@ -75,7 +110,8 @@ class Uverbs:
 
 
 def rings():
-    return sum('spray_c' in line or 'spray_q' in line for line in open('/proc/vmallocinfo'))
+    return sum(any(f in line for f in ('spray_c', 'spray_q', 'spray_srq', 'spray_resize'))
+               for line in open('/proc/vmallocinfo'))
 
 
 def pinned():
@@ -119,6 +155,58 @@ expect('which stay', ctypes.string_at(maps[1] + 200, 4), b'\xff' * 4)
 expect('and are the last', mmap(size, SHARED, u.fd, off), -EINVAL)
 for p in maps:
     libc.munmap(p, size)
+expect('memory is given back', rings(), before)
+
+cq, _, off, size, _ = u.cq_made(100)
+p = mmap(size, SHARED, u.fd, off)
+expect('resize_cq, no answer writable', {u.resize_cq(cq, 200, closed) for _ in range(200)}, {EFAULT})
+expect("resize_cq, the driver's part not writable", {u.resize_cq(cq, 200, closed - 8) for _ in range(200)}, {EFAULT})
+for cqe, want in ((0, EINVAL), (1, 0), (MAX_CQE, 0), (MAX_CQE + 1, EINVAL), (0xffffffff, EINVAL), (64, 0)):
+    expect(f'resize_cq to {cqe}', u.resize_cq(cq, cqe), want)
+_, _, new, newsize, entries = struct.unpack('<IIQII', ctypes.string_at(answer, 24))
+expect('entries of the last', entries, 64)
+expect('the old ring can no more be mapped', mmap(size, SHARED, u.fd, off), -EINVAL)
+q = mmap(newsize, SHARED, u.fd, new)
+expect('the new one can', q > 0, True)
+ctypes.memset(p, 0xff, size)
+expect('which is another', ctypes.string_at(q, 4), bytes(4))
+ctypes.memset(q + 64, 0x80, 4)      # the consumer's index: more waits than there can be
+expect('resize_cq with an index of nonsense, smaller', u.resize_cq(cq, 32), EINVAL)
+expect('and larger', u.resize_cq(cq, 128), 0)
+u.destroy_cq(cq)
+libc.munmap(p, size), libc.munmap(q, newsize)
+expect('all rings are gone', rings(), before)
+
+expect('create_srq, no answer writable', {u.srq(100, 2, closed) for _ in range(200)}, {EFAULT})
+expect("create_srq, the driver's part not writable", {u.srq(100, 2, closed - 16) for _ in range(200)}, {EFAULT})
+for wr, sge, want in ((0, 1, EINVAL), (1, 0, 0), (MAX_WR, MAX_SGE, 0), (MAX_WR + 1, 1, EINVAL), (1, MAX_SGE + 1, EINVAL),
+                      (0xffffffff, 0xffffffff, EINVAL)):
+    expect(f'create_srq, {wr} of {sge}', u.srq(wr, sge), want)
+    if not want:
+        u.destroy_srq(struct.unpack('<I', ctypes.string_at(answer, 4))[0])
+expect('nothing left of these', rings(), before)
+srq, wr, sge, _, off, size, entries, slot = u.srq_made(100, 2)
+expect('what it got', (wr, sge, entries, slot), (128, 2, 128, 64))
+expect('its mapping, too long', mmap(size + PAGE, SHARED, u.fd, off), -EINVAL)
+p = mmap(size, SHARED, u.fd, off)
+expect('its mapping', p > 0, True)
+expect('modify_srq, size', u.modify_srq(srq, MAX_WR_BIT, 200, 0), EOPNOTSUPP)
+expect('modify_srq, size and limit', (u.modify_srq(srq, 3, 200, 5), u.srq_limit(srq)), (EOPNOTSUPP, 0))
+expect('modify_srq, limit too high', u.modify_srq(srq, LIMIT_BIT, 0, 129), EINVAL)
+expect('post by a command, not by the ring', u.post_srq(srq, 1), EINVAL)
+ctypes.memset(p, 0xff, size)        # all of it, the producer's index included
+expect('doorbell of a ring of nonsense', {u.post_srq(srq, 0) for _ in range(10)}, {0})
+expect('which reads as full', (u.modify_srq(srq, LIMIT_BIT, 0, 128), u.srq_limit(srq)), (0, 128))
+cq = u.cq_made(100)[0]
+expect('create_qp on it', u.qp(cq, (64, 64, 4, 4, 64), srq=srq), 0)
+qp, _, *caps = struct.unpack('<IIIIIIII', ctypes.string_at(answer, 32))
+expect('without a receive queue', (caps[1], caps[3]), (0, 0))
+expect('destroy_srq in use', u.destroy_srq(srq), EBUSY)
+u.destroy_qp(qp)
+expect('destroy_srq under its mapping', u.destroy_srq(srq), 0)
+expect('which stays', ctypes.string_at(p, 4), b'\xff' * 4)
+libc.munmap(p, size)
+u.destroy_cq(cq)
 expect('memory is given back', rings(), before)
 
 cq = u.cq_made(100)[0]

@@ -37,6 +37,8 @@ enum {
 
 static int next_map;
 static int fail_modify;
+static bool fail_map;		/* the mapping of a resize */
+static int posted_meanwhile;	/* completions that come while a resize is under way */
 static enum ibv_qp_state kernel_state;
 
 int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
@@ -60,6 +62,78 @@ int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_chan
 int ibv_cmd_destroy_cq(struct ibv_cq *cq)
 {
 	(void)cq;
+	return 0;
+}
+
+/* As the kernel: control words go on, slots of what waits are left free, new entries come behind. */
+int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *cmd, size_t cmd_size,
+		      struct ib_uverbs_resize_cq_resp *resp, size_t resp_size)
+{
+	struct spray_resize_cq_cmd_resp *r = (void *)resp;
+	struct spray_cq_ctl *old = to_spray_cq(cq)->ring.ctl, *new;
+	struct spray_cqe *entries;
+	int i;
+
+	(void)cmd, (void)cmd_size;
+	assert_int_equal(resp_size, sizeof(*r));
+	assert_int_not_equal(pthread_spin_trylock(&to_spray_cq(cq)->lock), 0);
+	if (old->prod - old->cons > (uint32_t)cqe)
+		return EINVAL;
+	r->drv_payload = (struct spray_resize_cq_resp) {
+		.mmap_offset = fail_map ? DOORBELLS_AT / 2 + 1 : (uint64_t)next_map++ * MAP_SIZE,
+		.mmap_size = MAP_SIZE,
+		.entries = cqe,
+	};
+	cq->cqe = cqe;
+	if (fail_map)
+		return 0;
+	new = mmap(NULL, MAP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, cq->context->cmd_fd,
+		   r->drv_payload.mmap_offset);
+	new->cons = old->cons;
+	new->armed = old->armed;
+	entries = (void *)((uint8_t *)new + SPRAY_CQ_ENTRIES_OFFSET);
+	for (i = 0; i < posted_meanwhile; i++)
+		entries[(old->prod + i) % cqe] = (struct spray_cqe) { .wr_id = 1000 + i };
+	new->prod = old->prod + posted_meanwhile;
+	munmap(new, MAP_SIZE);
+	return 0;
+}
+
+int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq, struct ibv_srq_init_attr *attr,
+		       struct ibv_create_srq *cmd, size_t cmd_size,
+		       struct ib_uverbs_create_srq_resp *resp, size_t resp_size)
+{
+	struct spray_create_srq_cmd_resp *r = (void *)resp;
+
+	(void)attr, (void)cmd, (void)cmd_size;
+	assert_int_equal(resp_size, sizeof(*r));
+	srq->context = pd->context;
+	r->drv_payload = (struct spray_create_srq_resp) {
+		.mmap_offset = (uint64_t)next_map++ * MAP_SIZE,
+		.mmap_size = MAP_SIZE,
+		.entries = RQ_ENTRIES,
+		.slot = RQ_SLOT,
+	};
+	return 0;
+}
+
+int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask,
+		       struct ibv_modify_srq *cmd, size_t cmd_size)
+{
+	(void)srq, (void)attr, (void)attr_mask, (void)cmd, (void)cmd_size;
+	return EOPNOTSUPP;
+}
+
+int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, struct ibv_query_srq *cmd,
+		      size_t cmd_size)
+{
+	(void)srq, (void)attr, (void)cmd, (void)cmd_size;
+	return EOPNOTSUPP;
+}
+
+int ibv_cmd_destroy_srq(struct ibv_srq *srq)
+{
+	(void)srq;
 	return 0;
 }
 
@@ -191,6 +265,8 @@ static int setup(void **state)
 
 	next_map = 0;
 	fail_modify = 0;
+	fail_map = false;
+	posted_meanwhile = 0;
 	assert_int_equal(ftruncate(fd, DOORBELLS_AT), 0);
 	assert_int_equal(lseek(fd, DOORBELLS_AT, SEEK_SET), DOORBELLS_AT);
 	w->vctx.context.cmd_fd = fd;
@@ -768,6 +844,108 @@ static void threads__posting_polling_and_removing(void **state)
 	assert_int_equal(race.ghosts, 0);
 }
 
+/* ---- shared receive queues, resize ---- */
+
+static void post_srq_recv__as_a_receive_queue_with_a_word_of_its_own(void **state)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = RQ_ENTRIES - 1, .max_sge = MAX_SGE } };
+	struct world *w = *state;
+	struct ibv_srq *ibsrq = spray_create_srq(&w->pd, &attr);
+	struct spray_srq *srq = to_spray_srq(ibsrq);
+	struct ibv_sge sge[MAX_SGE + 1] = { { 0x1000, 10, 1 }, { 0x2000, 20, 2 } };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 5, .sg_list = sge, .num_sge = 2 };
+	const struct spray_rqe *rqe = (void *)(srq->rq.ring.slots + (UINT32_MAX % RQ_ENTRIES) * RQ_SLOT);
+
+	srq->rq.ring.head = srq->ctl->prod = srq->ctl->cons = UINT32_MAX;
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(srq->ctl->prod, 0);
+	assert_int_equal(doorbells(w), 0);
+	assert_int_equal(rqe->wr_id, 5);
+	assert_int_equal(rqe->num_sge, 2);
+	assert_int_equal(((const struct spray_sge *)(rqe + 1))[1].addr, 0x2000);
+	srq->ctl->need_doorbell = 1;
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(doorbells(w), 1);
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(doorbells(w), 2);
+	srq->ctl->cons++;
+	wr.num_sge = MAX_SGE + 1;
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), EINVAL);
+	wr.num_sge = MAX_SGE;
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(spray_destroy_srq(ibsrq), 0);
+}
+
+static void post_recv__refused_on_an_srq(void **state)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct world *w = *state;
+	struct ibv_srq *srq = spray_create_srq(&w->pd, &attr);
+	int posted;
+
+	w->qp->srq = srq;
+	to_rts(w->qp);
+	assert_int_equal(post_n_recvs(w->qp, 1, &posted), EINVAL);
+	spray_destroy_srq(srq);
+}
+
+static void expect_wc(struct ibv_cq *cq, uint64_t wr_id)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(spray_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, wr_id);
+}
+
+/* Bigger and smaller, around the wrap of the indices, with completions that come meanwhile. */
+static void resize_cq__keeps_what_waits_in_order(void **state)
+{
+	static const int sizes[] = { 64, 8, 16, 8 };
+	struct world *w = *state;
+	struct ibv_wc wc;
+	unsigned int i;
+
+	start_at(w->qp, w->send_cq, UINT32_MAX - 3);
+	for (i = 0; i < 5; i++)
+		kernel_complete(w->send_cq, 1, i);
+	posted_meanwhile = 1;
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(spray_resize_cq(w->send_cq, sizes[i]), 0);
+		expect_wc(w->send_cq, i);	/* leaves 5 */
+	}
+	expect_wc(w->send_cq, 4);
+	for (i = 0; i < 4; i++)
+		expect_wc(w->send_cq, 1000);
+	assert_int_equal(spray_poll_cq(w->send_cq, 1, &wc), 0);
+}
+
+static void resize_cq__refused_changes_nothing(void **state)
+{
+	struct world *w = *state;
+	unsigned int i;
+
+	assert_int_equal(spray_resize_cq(w->send_cq, 0), EINVAL);
+	for (i = 0; i < 5; i++)
+		kernel_complete(w->send_cq, 1, i);
+	assert_int_equal(spray_resize_cq(w->send_cq, 4), EINVAL);
+	for (i = 0; i < 5; i++)
+		expect_wc(w->send_cq, i);
+}
+
+static void resize_cq__no_mapping_is_an_error_for_ever(void **state)
+{
+	struct world *w = *state;
+	struct ibv_wc wc;
+
+	fail_map = true;
+	assert_int_equal(spray_resize_cq(w->send_cq, 32), EINVAL);
+	assert_int_equal(spray_poll_cq(w->send_cq, 1, &wc), -EIO);
+	fail_map = false;
+	assert_int_equal(spray_resize_cq(w->send_cq, 32), EIO);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -783,6 +961,11 @@ int main(void)
 		TEST(post_send__too_many_sges),
 		TEST(post_recv__depth_is_what_was_granted),
 		TEST(post_recv__wakes_a_sleeping_receiver),
+		TEST(post_recv__refused_on_an_srq),
+		TEST(post_srq_recv__as_a_receive_queue_with_a_word_of_its_own),
+		TEST(resize_cq__keeps_what_waits_in_order),
+		TEST(resize_cq__refused_changes_nothing),
+		TEST(resize_cq__no_mapping_is_an_error_for_ever),
 		TEST(poll_cq__translates_across_the_wrap),
 		TEST(poll_cq__lost_entries_are_an_error_after_the_last),
 		TEST(req_notify_cq__stronger_request_stays),

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Shared receive queues. srq.h says what a QP takes and when, uapi/spray-abi.h
+ * how a user's ring is read. Everything here runs under the queue's lock, and
+ * nobody waits under it: QPs are woken by their tasklets, the consumer by ours.
+ */
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "compat.h"
+#include "srq.h"
+
+/*
+ * Receives that could be taken now; lock held. A user's index is believed as far
+ * as the ring goes, and what was believed once stays: grants build on it.
+ */
+static u32 spray_srq_posted(struct spray_srq *srq)
+{
+	if (srq->ctl)
+		srq->prod += min(smp_load_acquire(&srq->ctl->prod) - srq->prod,
+				 srq->entries - (srq->prod - srq->cons));
+	return srq->prod - srq->cons + srq->n_returned;
+}
+
+/* What is posted goes to those who wait, from the head of the line; lock held. */
+static void spray_srq_grant(struct spray_srq *srq, u32 posted)
+{
+	struct spray_srq_seat *seat;
+
+	list_for_each_entry(seat, &srq->waiters, link) {
+		if (srq->granted >= posted)
+			return;
+		if (seat->granted)
+			continue;
+		seat->granted = true;
+		srq->granted++;
+		tasklet_schedule(seat->wake);
+	}
+}
+
+static void spray_srq_out_of_line(struct spray_srq *srq, struct spray_srq_seat *seat)
+{
+	if (!seat->waiting)
+		return;
+	list_del(&seat->link);
+	seat->waiting = false;
+	srq->granted -= seat->granted;
+	seat->granted = false;
+	if (srq->ctl && list_empty(&srq->waiters))
+		WRITE_ONCE(srq->ctl->need_doorbell, 0);
+}
+
+/* @posted: what is left. Only a queue that is armed looks, and it is armed for one event. */
+static void spray_srq_check_limit(struct spray_srq *srq, u32 posted)
+{
+	if (posted >= srq->limit)
+		return;
+	srq->limit = 0;
+	srq->limit_due = true;
+	tasklet_schedule(&srq->task);
+}
+
+/* The oldest receive becomes this QP's; lock held, there is one. */
+static void spray_srq_bind(struct spray_srq *srq, struct spray_srq_seat *seat)
+{
+	seat->bound = true;
+	if (srq->n_returned) {
+		kfree(seat->entry);
+		seat->entry = list_first_entry(&srq->returned, struct spray_srq_entry, link);
+		list_del(&seat->entry->link);
+		srq->n_returned--;
+		return;
+	}
+	spray_rqe_copy(spray_entry_rqe(seat->entry),
+		       srq->slots + (size_t)(srq->cons & srq->mask) * srq->slot, srq->max_sge);
+	srq->cons++;
+	if (srq->ctl)
+		smp_store_release(&srq->ctl->cons, srq->cons);
+}
+
+struct spray_rqe *spray_srq_take(struct spray_srq_seat *seat)
+{
+	struct spray_srq *srq = seat->srq;
+	unsigned long flags;
+	u32 posted;
+
+	if (seat->bound)
+		return spray_entry_rqe(seat->entry);
+	spin_lock_irqsave(&srq->lock, flags);
+	posted = spray_srq_posted(srq);
+	spray_srq_grant(srq, posted);
+	/* What is reserved for others is not ours. */
+	if (seat->granted || posted > srq->granted) {
+		spray_srq_bind(srq, seat);
+		spray_srq_out_of_line(srq, seat);
+		spray_srq_check_limit(srq, posted - 1);
+	}
+	spin_unlock_irqrestore(&srq->lock, flags);
+	return seat->bound ? spray_entry_rqe(seat->entry) : NULL;
+}
+
+bool spray_srq_wait(struct spray_srq_seat *seat)
+{
+	struct spray_srq *srq = seat->srq;
+	unsigned long flags;
+	bool granted;
+
+	spin_lock_irqsave(&srq->lock, flags);
+	if (!seat->waiting) {
+		list_add_tail(&seat->link, &srq->waiters);
+		seat->waiting = true;
+	}
+	if (srq->ctl)
+		WRITE_ONCE(srq->ctl->need_doorbell, 1);
+	/* Pairs with a user who posts: index, full barrier, word. Here: word, full barrier, index. */
+	smp_mb();
+	spray_srq_grant(srq, spray_srq_posted(srq));
+	granted = seat->granted;
+	spin_unlock_irqrestore(&srq->lock, flags);
+	return !granted;
+}
+
+void spray_srq_leave(struct spray_srq_seat *seat, bool give_back)
+{
+	struct spray_srq *srq = seat->srq;
+	unsigned long flags;
+
+	spin_lock_irqsave(&srq->lock, flags);
+	spray_srq_out_of_line(srq, seat);
+	if (give_back && seat->bound) {
+		list_add(&seat->entry->link, &srq->returned);
+		srq->n_returned++;
+		seat->entry = seat->spare;
+		seat->spare = NULL;
+		seat->bound = false;
+	}
+	spray_srq_grant(srq, spray_srq_posted(srq));
+	spin_unlock_irqrestore(&srq->lock, flags);
+}
+
+/* --- the QP's side of life --- */
+
+static struct spray_srq_entry *spray_srq_entry_new(const struct spray_srq *srq)
+{
+	return kzalloc(sizeof(struct spray_srq_entry) + srq->slot, GFP_KERNEL);
+}
+
+int spray_srq_prepare_reset(struct spray_srq_seat *seat)
+{
+	if (!seat->srq || seat->spare)
+		return 0;
+	seat->spare = spray_srq_entry_new(seat->srq);
+	return seat->spare ? 0 : -ENOMEM;
+}
+
+int spray_srq_sit(struct spray_srq *srq, struct spray_srq_seat *seat, struct tasklet_struct *wake)
+{
+	seat->srq = srq;
+	seat->wake = wake;
+	seat->entry = spray_srq_entry_new(srq);
+	return seat->entry ? spray_srq_prepare_reset(seat) : -ENOMEM;
+}
+
+void spray_srq_rise(struct spray_srq_seat *seat)
+{
+	kfree(seat->entry);
+	kfree(seat->spare);
+}
+
+/* --- posting --- */
+
+static int spray_srq_post_one(struct spray_srq *srq, const struct ib_recv_wr *wr)
+{
+	if (srq->prod - srq->cons >= srq->entries)
+		return -ENOMEM;
+	if (wr->num_sge < 0 || wr->num_sge > srq->max_sge)
+		return -EINVAL;
+	spray_rqe_fill(srq->slots + (size_t)(srq->prod & srq->mask) * srq->slot, wr);
+	srq->prod++;
+	return 0;
+}
+
+/* A user's ring says itself what is in it: the call without requests is its doorbell. */
+int spray_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr,
+			const struct ib_recv_wr **bad)
+{
+	struct spray_srq *srq = to_ssrq(ib);
+	bool soft = !irqs_disabled() && !in_hardirq();
+	unsigned long flags;
+	int err = 0;
+
+	if (srq->ctl && wr) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	if (soft)
+		local_bh_disable();	/* tasklets run at its end, not when ksoftirqd gets its turn */
+	spin_lock_irqsave(&srq->lock, flags);
+	for (; wr; wr = wr->next) {
+		err = spray_srq_post_one(srq, wr);
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	spray_srq_grant(srq, spray_srq_posted(srq));
+	spin_unlock_irqrestore(&srq->lock, flags);
+	if (soft)
+		local_bh_enable();
+	return err;
+}
+
+/* --- create, modify, destroy --- */
+
+static void spray_srq_task(struct tasklet_struct *t)
+{
+	struct spray_srq *srq = from_tasklet(srq, t, task);
+	struct ib_event ev = {
+		.device = srq->ib.device,
+		.element.srq = &srq->ib,
+		.event = IB_EVENT_SRQ_LIMIT_REACHED,
+	};
+	bool due;
+
+	spin_lock_irq(&srq->lock);
+	due = srq->limit_due;
+	srq->limit_due = false;
+	spin_unlock_irq(&srq->lock);
+	if (due && srq->ib.event_handler)
+		srq->ib.event_handler(&ev, srq->ib.srq_context);
+}
+
+static int spray_srq_map(struct spray_srq *srq, struct ib_udata *udata)
+{
+	struct spray_ucontext *uctx = rdma_udata_to_drv_context(udata, struct spray_ucontext, ib);
+	struct spray_create_srq_resp resp = { .entries = srq->entries, .slot = srq->slot };
+	struct spray_mmap *map;
+	void *mem;
+	u64 offset;
+
+	resp.mmap_size = PAGE_ALIGN(SPRAY_SRQ_RING_OFFSET + srq->entries * srq->slot);
+	mem = vmalloc_user(resp.mmap_size);
+	if (!mem)
+		return -ENOMEM;
+	map = spray_mmap_new(&uctx->ib, mem, resp.mmap_size, &offset);
+	if (IS_ERR(map))
+		return PTR_ERR(map);
+	srq->mmap = map;
+	srq->ctl = mem;
+	srq->slots = mem + SPRAY_SRQ_RING_OFFSET;
+	resp.mmap_offset = offset;
+	return spray_udata_respond(udata, &resp, sizeof(resp));
+}
+
+static void spray_srq_free(struct spray_srq *srq)
+{
+	struct spray_srq_entry *e, *next;
+
+	list_for_each_entry_safe(e, next, &srq->returned, link)
+		kfree(e);
+	if (srq->mmap)
+		rdma_user_mmap_entry_remove(&srq->mmap->entry);
+	else
+		kvfree(srq->slots);
+}
+
+int spray_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib_udata *udata)
+{
+	struct ib_srq_attr *attr = &init->attr;
+	struct spray_srq *srq = to_ssrq(ib);
+	int err = 0;
+
+	if (init->srq_type != IB_SRQT_BASIC)
+		return -EOPNOTSUPP;
+	if (!attr->max_wr || attr->max_wr > SPRAY_MAX_SRQ_WR || attr->max_sge > SPRAY_MAX_SGE)
+		return -EINVAL;
+	attr->max_sge = max_t(u32, attr->max_sge, 1);
+	attr->max_wr = roundup_pow_of_two(attr->max_wr);
+	spin_lock_init(&srq->lock);
+	INIT_LIST_HEAD(&srq->returned);
+	INIT_LIST_HEAD(&srq->waiters);
+	tasklet_setup(&srq->task, spray_srq_task);
+	srq->entries = attr->max_wr;
+	srq->mask = srq->entries - 1;
+	srq->max_sge = attr->max_sge;
+	srq->slot = ALIGN(sizeof(struct spray_rqe) + srq->max_sge * sizeof(struct spray_sge),
+			  SPRAY_RING_ALIGN);
+	if (udata) {
+		err = spray_srq_map(srq, udata);
+	} else {
+		srq->slots = kvcalloc(srq->entries, srq->slot, GFP_KERNEL);
+		err = srq->slots ? 0 : -ENOMEM;
+	}
+	if (err)
+		spray_srq_free(srq);
+	return err;
+}
+
+/* A limit above what is posted is reached at once: an event that is due is not slept through. */
+int spray_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
+		     struct ib_udata *udata)
+{
+	struct spray_srq *srq = to_ssrq(ib);
+
+	if (mask & ~IB_SRQ_LIMIT)
+		return -EOPNOTSUPP;
+	if (!(mask & IB_SRQ_LIMIT))
+		return 0;
+	if (attr->srq_limit > srq->entries)
+		return -EINVAL;
+	spin_lock_irq(&srq->lock);
+	srq->limit = attr->srq_limit;
+	spray_srq_check_limit(srq, spray_srq_posted(srq));
+	spin_unlock_irq(&srq->lock);
+	return 0;
+}
+
+int spray_query_srq(struct ib_srq *ib, struct ib_srq_attr *attr)
+{
+	struct spray_srq *srq = to_ssrq(ib);
+
+	attr->max_wr = srq->entries;
+	attr->max_sge = srq->max_sge;
+	attr->srq_limit = READ_ONCE(srq->limit);
+	return 0;
+}
+
+/*
+ * ib_core counts users: no QP refers to the queue, so nobody schedules the task
+ * any more; tasklet_kill() waits for the last call of the handler.
+ */
+int spray_destroy_srq(struct ib_srq *ib, struct ib_udata *udata)
+{
+	struct spray_srq *srq = to_ssrq(ib);
+
+	tasklet_kill(&srq->task);
+	spray_srq_free(srq);
+	return 0;
+}
