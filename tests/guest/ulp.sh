@@ -35,8 +35,8 @@ waited() { for _ in $(seq 100); do "$@" && return 0; sleep 0.1; done; return 1; 
 
 # --- NVMe over RDMA ---
 nvmet=/sys/kernel/config/nvmet
-nvme_target() {
-	modprobe -a brd nvmet nvmet-rdma nvme-rdma || return 1
+nvme_target() { # use a shared receive queue?
+	modprobe -a brd nvmet nvme-rdma && modprobe nvmet-rdma use_srq="$1" || return 1
 	mount -t configfs none /sys/kernel/config 2>/dev/null
 	mkdir $nvmet/subsystems/s && echo 1 >$nvmet/subsystems/s/attr_allow_any_host &&
 		mkdir $nvmet/subsystems/s/namespaces/1 && echo /dev/ram0 >$nvmet/subsystems/s/namespaces/1/device_path &&
@@ -57,11 +57,14 @@ nvme_gone() {
 }
 if modprobe -n nvmet-rdma nvme-rdma 2>/dev/null; then
 	modprobe brd rd_nr=1 rd_size=65536
-	here "nvme target" nvme_target && here "nvme connect" nvme_connect && {
-		run "nvme: data" 180 disk "$NVME"
-		run "nvme: a filesystem" 180 filesystem "$NVME"
-	}
-	check "nvme disconnect" nvme_gone
+	for srq in N Y; do
+		here "nvme target, use_srq=$srq" nvme_target $srq && here "nvme connect" nvme_connect && {
+			[ $srq = N ] || check "nvme: its queue is listed" sh -c 'rdma res show srq | grep -q "comm .*nvme\|pdn"'
+			run "nvme: data" 180 disk "$NVME"
+			run "nvme: a filesystem" 180 filesystem "$NVME"
+		}
+		check "nvme disconnect" nvme_gone
+	done
 else
 	skip "nvme" "this kernel has no NVMe over RDMA"
 fi
