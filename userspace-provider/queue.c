@@ -33,7 +33,7 @@ static int ask_kernel(struct ibv_context *ibctx, const void *cmd, size_t size)
 }
 
 /* POST_SEND without work requests: the kernel looks at both rings of the QP. */
-static int ring_doorbell(struct ibv_qp *ibqp)
+int spray_ring_doorbell(struct ibv_qp *ibqp)
 {
 	struct ib_uverbs_post_send_resp resp;
 	struct ibv_post_send cmd = {
@@ -128,7 +128,7 @@ static void set_atomic(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
 	}
 }
 
-static void set_bind(struct spray_sqe *sqe, uint32_t key, const struct ibv_mw_bind_info *info)
+void spray_set_bind(struct spray_sqe *sqe, uint32_t key, const struct ibv_mw_bind_info *info)
 {
 	sqe->rkey = key;
 	sqe->remote_qpn = info->mr ? info->mr->lkey : 0;
@@ -143,7 +143,7 @@ static void set_local(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
 	if (sqe->op == SPRAY_OP_LOCAL_INV)
 		sqe->rkey = wr->invalidate_rkey;
 	else
-		set_bind(sqe, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		spray_set_bind(sqe, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 }
 
 static int set_datagram(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
@@ -156,22 +156,22 @@ static int set_datagram(struct spray_sqe *sqe, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-static uint8_t sqe_flags(const struct spray_qp *qp, const struct ibv_send_wr *wr)
+uint8_t spray_sqe_flags(const struct spray_qp *qp, unsigned int wr_flags)
 {
 	uint8_t flags = 0;
 
-	if (qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED)
+	if (qp->sig_all || wr_flags & IBV_SEND_SIGNALED)
 		flags |= SPRAY_SQE_SIGNALED;
-	if (wr->send_flags & IBV_SEND_SOLICITED)
+	if (wr_flags & IBV_SEND_SOLICITED)
 		flags |= SPRAY_SQE_SOLICITED;
-	if (wr->send_flags & IBV_SEND_FENCE)
+	if (wr_flags & IBV_SEND_FENCE)
 		flags |= SPRAY_SQE_FENCE;
-	if (wr->send_flags & IBV_SEND_INLINE)
+	if (wr_flags & IBV_SEND_INLINE)
 		flags |= SPRAY_SQE_INLINE;
 	return flags;
 }
 
-static void copy_sges(struct spray_sge *to, const struct ibv_sge *from, int num)
+void spray_copy_sges(struct spray_sge *to, const struct ibv_sge *from, int num)
 {
 	int i;
 
@@ -212,7 +212,7 @@ static int fill_sqe(const struct spray_qp *qp, struct spray_sqe *sqe, const stru
 	*sqe = (struct spray_sqe) {
 		.wr_id = wr->wr_id,
 		.op = op->op,
-		.flags = sqe_flags(qp, wr),
+		.flags = spray_sqe_flags(qp, wr->send_flags),
 		.num_sge = wr->num_sge,
 	};
 	if (op->traits & IS_LOCAL) {
@@ -231,7 +231,7 @@ static int fill_sqe(const struct spray_qp *qp, struct spray_sqe *sqe, const stru
 		return EINVAL;
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return copy_inline(sqe, wr, qp->max_inline);
-	copy_sges((struct spray_sge *)(sqe + 1), wr->sg_list, wr->num_sge);
+	spray_copy_sges((struct spray_sge *)(sqe + 1), wr->sg_list, wr->num_sge);
 	return 0;
 }
 
@@ -275,7 +275,7 @@ int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send
 
 	err = fill_sq(to_spray_qp(ibqp), wr, &bad);
 	if (bad != wr)
-		db = ring_doorbell(ibqp);
+		db = spray_ring_doorbell(ibqp);
 	/* A kernel that does not answer (device gone, QP being reset) executes none of it. */
 	if (db)
 		bad = wr;
@@ -317,7 +317,7 @@ static int post_one_recv(struct spray_wq *rq, const struct ibv_recv_wr *wr)
 	if (!rqe)
 		return ENOMEM;
 	*rqe = (struct spray_rqe) { .wr_id = wr->wr_id, .num_sge = wr->num_sge };
-	copy_sges((struct spray_sge *)(rqe + 1), wr->sg_list, wr->num_sge);
+	spray_copy_sges((struct spray_sge *)(rqe + 1), wr->sg_list, wr->num_sge);
 	rq->ring.head++;
 	return 0;
 }
@@ -353,7 +353,7 @@ int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv
 
 	err = fill_rq(&qp->rq, wr, &bad);
 	if (bad != wr && receiver_sleeps(&qp->ctl->rq_need_doorbell))
-		db = ring_doorbell(ibqp);
+		db = spray_ring_doorbell(ibqp);
 	if (db)
 		bad = wr;
 	if (bad)
@@ -377,6 +377,19 @@ int spray_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ib
 	return db ? db : err;
 }
 
+unsigned int spray_wc_flags(const struct spray_cqe *cqe)
+{
+	unsigned int flags = 0;
+
+	if (cqe->flags & SPRAY_WC_GRH)
+		flags |= IBV_WC_GRH;
+	if (cqe->flags & SPRAY_WC_WITH_IMM)
+		flags |= IBV_WC_WITH_IMM;
+	if (cqe->flags & SPRAY_WC_WITH_INV)
+		flags |= IBV_WC_WITH_INV;
+	return flags;
+}
+
 /* The opcodes are the same numbers. Of a failed completion wr_id, qp_num and status count. */
 static void cqe_to_wc(const struct spray_cqe *cqe, struct ibv_wc *wc)
 {
@@ -391,13 +404,8 @@ static void cqe_to_wc(const struct spray_cqe *cqe, struct ibv_wc *wc)
 		.src_qp = cqe->src_qpn,
 		.pkey_index = cqe->pkey_index,
 		.sl = cqe->sl,
+		.wc_flags = spray_wc_flags(cqe),
 	};
-	if (cqe->flags & SPRAY_WC_GRH)
-		wc->wc_flags |= IBV_WC_GRH;
-	if (cqe->flags & SPRAY_WC_WITH_IMM)
-		wc->wc_flags |= IBV_WC_WITH_IMM;
-	if (cqe->flags & SPRAY_WC_WITH_INV)
-		wc->wc_flags |= IBV_WC_WITH_INV;
 }
 
 /* An empty ring that lost entries is an error for ever: waiting for them would be in vain. */

@@ -37,6 +37,7 @@ struct spray_cq {
 	void *map;			/* lock, as the next two */
 	size_t map_size;		/* bytes */
 	bool dead;			/* its ring could not be mapped */
+	uint32_t polled;		/* lock; between start_poll and end_poll: entries left behind */
 };
 
 /* A send or receive queue. */
@@ -62,6 +63,11 @@ struct spray_qp {
 	size_t map_size;		/* bytes */
 	uint32_t max_inline;		/* bytes */
 	bool sig_all;
+	/* between ibv_wr_start() and its end, sq.lock: */
+	uint32_t wr_head;		/* ring.head at the start */
+	int wr_err;			/* first error */
+	struct spray_sqe *wr_cur;
+	void *wr_spare;			/* a slot that nobody reads */
 };
 
 static inline struct spray_device *to_spray_device(struct verbs_device *vdev)
@@ -104,12 +110,25 @@ int spray_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_
 int spray_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
 int spray_destroy_srq(struct ibv_srq *ibsrq);
 struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr);
 int spray_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask);
 int spray_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		   struct ibv_qp_init_attr *init_attr);
 int spray_destroy_qp(struct ibv_qp *ibqp);
 
+/* extended.c */
+bool spray_has_wr_ops(enum ibv_qp_type type, uint64_t ops);
+void spray_set_wr_ops(struct spray_qp *qp);
+void spray_set_poll_ops(struct spray_cq *cq, uint64_t wc_flags);
+int spray_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);
+
 /* queue.c */
+int spray_ring_doorbell(struct ibv_qp *ibqp);
+uint8_t spray_sqe_flags(const struct spray_qp *qp, unsigned int wr_flags);
+void spray_copy_sges(struct spray_sge *to, const struct ibv_sge *from, int num);
+void spray_set_bind(struct spray_sqe *sqe, uint32_t key, const struct ibv_mw_bind_info *info);
+unsigned int spray_wc_flags(const struct spray_cqe *cqe);
 int spray_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int spray_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind);

@@ -27,6 +27,23 @@ static struct spray_cq_ring cq_ring(void *map, uint32_t entries)
 	};
 }
 
+/* The kernel's half exists. 0 or an errno, then it is gone again. */
+static int finish_cq(struct spray_cq *cq, const struct spray_create_cq_resp *resp)
+{
+	int ret;
+
+	cq->map_size = resp->mmap_size;
+	cq->map = map_rings(cq->vcq.cq.context, resp->mmap_offset, cq->map_size);
+	if (!cq->map) {
+		ret = errno;
+		ibv_cmd_destroy_cq(&cq->vcq.cq);
+		return ret;
+	}
+	cq->ring = cq_ring(cq->map, resp->entries);
+	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	return 0;
+}
+
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
 			       int comp_vector)
 {
@@ -39,24 +56,49 @@ struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_co
 		return NULL;
 	ret = ibv_cmd_create_cq(ibctx, cqe, channel, comp_vector, &cq->vcq.cq, NULL, 0,
 				&resp.ibv_resp, sizeof(resp));
-	if (ret)
-		goto err_free;
-	cq->map_size = resp.drv_payload.mmap_size;
-	cq->map = map_rings(ibctx, resp.drv_payload.mmap_offset, cq->map_size);
-	if (!cq->map) {
-		ret = errno;
-		goto err_destroy;
-	}
-	cq->ring = cq_ring(cq->map, resp.drv_payload.entries);
-	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
-	return &cq->vcq.cq;
-
-err_destroy:
-	ibv_cmd_destroy_cq(&cq->vcq.cq);
-err_free:
+	if (!ret)
+		ret = finish_cq(cq, &resp.drv_payload);
+	if (!ret)
+		return &cq->vcq.cq;
 	free(cq);
 	errno = ret;
 	return NULL;
+}
+
+/* Single-threaded queues have the same lock: it costs little and forgives much. */
+struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	struct spray_create_cq_ex_cmd_resp resp = {};
+	struct ibv_create_cq_ex cmd = {};
+	struct spray_cq *cq;
+	int ret;
+
+	if ((attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS) || (attr->wc_flags & ~known) ||
+	    ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	     (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+#if IBVERBS_PABI_VERSION >= 65
+	ret = ibv_cmd_create_cq_ex(ibctx, attr, NULL, &cq->vcq, &cmd, sizeof(cmd), &resp.ibv_resp,
+				   sizeof(resp), 0);
+#else
+	ret = ibv_cmd_create_cq_ex(ibctx, attr, &cq->vcq, &cmd, sizeof(cmd), &resp.ibv_resp,
+				   sizeof(resp), 0);
+#endif
+	if (!ret)
+		ret = finish_cq(cq, &resp.drv_payload);
+	if (ret) {
+		free(cq);
+		errno = ret;
+		return NULL;
+	}
+	spray_set_poll_ops(cq, attr->wc_flags);
+	return &cq->vcq.cq_ex;
 }
 
 /* Once the kernel has changed over there is no way back: without a mapping the queue is lost. */
@@ -215,6 +257,36 @@ static void init_rings(struct spray_qp *qp, const struct spray_create_qp_resp *r
 	qp->max_inline = resp->max_inline;
 }
 
+/* As finish_cq(). */
+static int finish_qp(struct spray_qp *qp, const struct spray_create_qp_resp *resp,
+		     const struct ibv_qp_cap *cap, bool sig_all)
+{
+	int ret;
+
+	qp->map_size = resp->mmap_size;
+	qp->ctl = map_rings(qp->vqp.qp.context, resp->mmap_offset, qp->map_size);
+	if (!qp->ctl) {
+		ret = errno;
+		ibv_cmd_destroy_qp(&qp->vqp.qp);
+		return ret;
+	}
+	init_rings(qp, resp, cap);
+	qp->sig_all = sig_all;
+	return 0;
+}
+
+static bool qp_type_known(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UD;
+}
+
+static struct ibv_qp *qp_failed(struct spray_qp *qp, int err)
+{
+	free(qp);
+	errno = err;
+	return NULL;
+}
+
 struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 {
 	struct spray_create_qp_cmd_resp resp = {};
@@ -222,33 +294,51 @@ struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *att
 	struct spray_qp *qp;
 	int ret;
 
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
+	if (!qp_type_known(attr->qp_type))
+		return qp_failed(NULL, EOPNOTSUPP);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
 	ret = ibv_cmd_create_qp(ibpd, &qp->vqp.qp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
 				sizeof(resp));
-	if (ret)
-		goto err_free;
-	qp->map_size = resp.drv_payload.mmap_size;
-	qp->ctl = map_rings(ibpd->context, resp.drv_payload.mmap_offset, qp->map_size);
-	if (!qp->ctl) {
-		ret = errno;
-		goto err_destroy;
-	}
-	init_rings(qp, &resp.drv_payload, &attr->cap);
-	qp->sig_all = attr->sq_sig_all;
-	return &qp->vqp.qp;
+	if (!ret)
+		ret = finish_qp(qp, &resp.drv_payload, &attr->cap, attr->sq_sig_all);
+	return ret ? qp_failed(qp, ret) : &qp->vqp.qp;
+}
 
-err_destroy:
-	ibv_cmd_destroy_qp(&qp->vqp.qp);
-err_free:
-	free(qp);
-	errno = ret;
-	return NULL;
+struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
+{
+	bool ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct spray_create_qp_ex_cmd_resp resp = {};
+	struct ibv_create_qp_ex cmd = {};
+	struct spray_qp *qp;
+	int ret;
+
+	if (!qp_type_known(attr->qp_type) ||
+	    (attr->comp_mask & ~(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) ||
+	    (ops && !spray_has_wr_ops(attr->qp_type, attr->send_ops_flags)))
+		return qp_failed(NULL, EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return qp_failed(NULL, EINVAL);
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	ret = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
+				    sizeof(resp));
+	if (!ret)
+		ret = finish_qp(qp, &resp.drv_payload, &attr->cap, attr->sq_sig_all);
+	if (ret)
+		return qp_failed(qp, ret);
+	if (ops) {
+		qp->wr_spare = calloc(1, qp->sq.ring.slot_size);
+		if (!qp->wr_spare) {
+			spray_destroy_qp(&qp->vqp.qp);
+			errno = ENOMEM;
+			return NULL;
+		}
+		spray_set_wr_ops(qp);
+	}
+	return &qp->vqp.qp;
 }
 
 static void set_open(struct spray_wq *wq, bool open)
@@ -345,6 +435,7 @@ int spray_destroy_qp(struct ibv_qp *ibqp)
 	munmap(qp->ctl, qp->map_size);
 	pthread_spin_destroy(&qp->sq.lock);
 	pthread_spin_destroy(&qp->rq.lock);
+	free(qp->wr_spare);
 	free(qp);
 	return 0;
 }
