@@ -34,7 +34,7 @@ static struct shared *shared_new(const struct conn_opt *o, int n, uint32_t wr)
 	struct shared *s = ct_alloc(sizeof(*s));
 
 	need_srq();
-	s->srq = ct_srq(&ct_dev[1], ct_dev[1].pd, wr, 4);
+	s->srq = ct_srq(ct_dev[1].pd, wr, 4);
 	s->rcq = ct_cq(&ct_dev[1], 1024, NULL);
 	while (n--)
 		shared_conn(s, *o);
@@ -84,7 +84,7 @@ CASE(srq_limits, "SRQ: sizes up to the limits, posts beyond them, who may not be
 	int r;
 
 	need_srq();
-	srq = ct_srq(d, d->pd, d->attr.max_srq_wr, d->attr.max_srq_sge);
+	srq = ct_srq(d->pd, d->attr.max_srq_wr, d->attr.max_srq_sge);
 	a = srq_attr(srq);
 	CHECK(a.max_wr >= (uint32_t)d->attr.max_srq_wr, "max_wr %u", a.max_wr);
 	CHECK(a.max_sge >= (uint32_t)d->attr.max_srq_sge, "max_sge %u", a.max_sge);
@@ -94,7 +94,7 @@ CASE(srq_limits, "SRQ: sizes up to the limits, posts beyond them, who may not be
 		CHECK(!srq && errno == EINVAL, "SRQ %u beyond the limits: %s", i,
 		      srq ? "made" : strerror(errno));
 	}
-	srq = ct_srq(d, d->pd, 16, 1);
+	srq = ct_srq(d->pd, 16, 1);
 	a = srq_attr(srq);
 	for (i = 0; i < a.max_wr; i++)
 		post_srq(srq, i, NULL, 0);
@@ -275,7 +275,7 @@ CASE(srq_pd, "SRQ: keys of its receives are those of its own protection domain")
 	struct conn *c;
 
 	need_srq();
-	o.srq[1] = ct_srq(&ct_dev[1], pd, 4, 1);
+	o.srq[1] = ct_srq(pd, 4, 1);
 	c = conn_new(&o);
 	mr = ibv_reg_mr(pd, dst->p, SLOT, ACC_LOCAL);
 	CHECK(mr, "reg_mr: %s", strerror(errno));

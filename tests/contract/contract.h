@@ -210,7 +210,7 @@ struct ibv_pd *ct_pd(struct dev *d);
 struct ibv_cq *ct_cq(struct dev *d, int cqe, struct ibv_comp_channel *ch);
 struct ibv_comp_channel *ct_channel(struct dev *d);
 void ct_destroy_cq(struct ibv_cq *cq);
-struct ibv_srq *ct_srq(struct dev *d, struct ibv_pd *pd, uint32_t wr, uint32_t sge);
+struct ibv_srq *ct_srq(struct ibv_pd *pd, uint32_t wr, uint32_t sge);
 void ct_destroy_srq(struct ibv_srq *srq);
 void *ct_alloc(size_t n); /* zeroed, freed after the case */
 /* For loops that make much: undo what was made since the mark. */

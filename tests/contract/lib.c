@@ -340,7 +340,7 @@ static void srq_free(void *srq)
 		ct_fail("destroy_srq: %s", strerror(r));
 }
 
-struct ibv_srq *ct_srq(struct dev *d, struct ibv_pd *pd, uint32_t wr, uint32_t sge)
+struct ibv_srq *ct_srq(struct ibv_pd *pd, uint32_t wr, uint32_t sge)
 {
 	struct ibv_srq_init_attr a = { .attr = { .max_wr = wr, .max_sge = sge } };
 	struct ibv_srq *srq;
