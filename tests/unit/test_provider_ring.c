@@ -59,6 +59,23 @@ int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_chan
 	return 0;
 }
 
+int ibv_cmd_create_cq_ex(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
+			 struct verbs_cq *cq, struct ibv_create_cq_ex *cmd, size_t cmd_size,
+			 struct ib_uverbs_ex_create_cq_resp *resp, size_t resp_size,
+			 uint32_t cmd_flags)
+{
+	struct spray_create_cq_ex_cmd_resp *r = (void *)resp;
+	struct spray_create_cq_cmd_resp plain;
+	int ret;
+
+	(void)cmd, (void)cmd_size, (void)cmd_flags;
+	assert_int_equal(resp_size, sizeof(*r));
+	ret = ibv_cmd_create_cq(context, attr->cqe, NULL, 0, &cq->cq, NULL, 0, &plain.ibv_resp,
+				sizeof(plain));
+	r->drv_payload = plain.drv_payload;
+	return ret;
+}
+
 int ibv_cmd_destroy_cq(struct ibv_cq *cq)
 {
 	(void)cq;
@@ -163,6 +180,23 @@ int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_a
 		.max_inline = MAX_INLINE,
 	};
 	return 0;
+}
+
+int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
+			  struct ibv_qp_init_attr_ex *attr, struct ibv_create_qp_ex *cmd,
+			  size_t cmd_size, struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size)
+{
+	struct spray_create_qp_ex_cmd_resp *r = (void *)resp;
+	struct ibv_qp_init_attr basic = { .send_cq = attr->send_cq, .recv_cq = attr->recv_cq,
+					  .qp_type = attr->qp_type };
+	struct spray_create_qp_cmd_resp plain;
+	int ret;
+
+	(void)context, (void)cmd, (void)cmd_size;
+	assert_int_equal(resp_size, sizeof(*r));
+	ret = ibv_cmd_create_qp(attr->pd, &qp->qp, &basic, NULL, 0, &plain.ibv_resp, sizeof(plain));
+	r->drv_payload = plain.drv_payload;
+	return ret;
 }
 
 int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
@@ -952,11 +986,180 @@ static void resize_cq__no_mapping_is_an_error_for_ever(void **state)
 	assert_int_equal(spray_resize_cq(w->send_cq, 32), EIO);
 }
 
+/* ---- extended forms ---- */
+
+static struct ibv_qp *make_qp_ex(struct world *w, enum ibv_qp_type type, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = w->send_cq,
+		.recv_cq = w->recv_cq,
+		.qp_type = type,
+		.cap = { .max_send_wr = SQ_ENTRIES, .max_recv_wr = 1, .max_send_sge = MAX_SGE,
+			 .max_recv_sge = 1 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = &w->pd,
+		.send_ops_flags = ops,
+	};
+
+	return spray_create_qp_ex(&w->vctx.context, &attr);
+}
+
+static void wr_ops_by_type(void **state)
+{
+	struct world *w = *state;
+
+	assert_null(make_qp_ex(w, IBV_QPT_RC, IBV_QP_EX_WITH_TSO));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(make_qp_ex(w, IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void wr_fills_in_place(void **state)
+{
+	struct world *w = *state;
+	struct ibv_qp *qp = make_qp_ex(w, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND);
+	struct ibv_sge list[2] = { { .addr = 10, .length = 20, .lkey = 30 }, { .length = 5 } };
+	struct ibv_qp_ex *qx = &to_spray_qp(qp)->vqp.qp_ex;
+	const struct spray_sqe *sqe;
+	int rang;
+
+	to_rts(qp);
+	start_at(qp, w->send_cq, 0xfffffffe);
+	rang = doorbells(w);
+	qx->wr_start(qx);
+	qx->wr_id = 1;
+	qx->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
+	qx->wr_rdma_write_imm(qx, 7, 0x1000, 0x12345678);
+	qx->wr_set_sge_list(qx, 2, list);
+	qx->wr_id = 2;
+	qx->wr_flags = IBV_SEND_INLINE;		/* what says so is ibv_wr_set_inline_data() */
+	qx->wr_send(qx);
+	qx->wr_set_inline_data(qx, "abc", 3);
+	qx->wr_atomic_cmp_swp(qx, 8, 0x2000, 3, 4);
+	qx->wr_set_sge(qx, 1, 2, 8);
+	assert_int_equal(to_spray_qp(qp)->ctl->sq_prod, 0xfffffffe);
+	assert_int_equal(qx->wr_complete(qx), 0);
+	assert_int_equal(doorbells(w), rang + 1);
+	assert_int_equal(to_spray_qp(qp)->ctl->sq_prod, 1);
+	sqe = sqe_at(qp, 0xfffffffe);
+	assert_int_equal(sqe->wr_id, 1);
+	assert_int_equal(sqe->op, SPRAY_OP_WRITE_IMM);
+	assert_int_equal(sqe->flags, SPRAY_SQE_SIGNALED | SPRAY_SQE_FENCE);
+	assert_int_equal(sqe->imm, 0x12345678);
+	assert_int_equal(sqe->rkey, 7);
+	assert_int_equal(sqe->raddr, 0x1000);
+	assert_int_equal(sqe->num_sge, 2);
+	assert_int_equal(((struct spray_sge *)(sqe + 1))[0].lkey, 30);
+	assert_int_equal(((struct spray_sge *)(sqe + 1))[1].length, 5);
+	sqe = sqe_at(qp, 0xffffffff);
+	assert_int_equal(sqe->op, SPRAY_OP_SEND);
+	assert_int_equal(sqe->flags, SPRAY_SQE_INLINE);
+	assert_int_equal(sqe->inline_len, 3);
+	assert_memory_equal(sqe + 1, "abc", 3);
+	sqe = sqe_at(qp, 0);
+	assert_int_equal(sqe->op, SPRAY_OP_CAS);
+	assert_int_equal(sqe->compare, 3);
+	assert_int_equal(sqe->swap_add, 4);
+	assert_int_equal(spray_destroy_qp(qp), 0);
+}
+
+/* All of a batch or none. */
+static void wr_batch_fails_whole(void **state)
+{
+	struct world *w = *state;
+	struct ibv_qp *qp = make_qp_ex(w, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+	struct ibv_sge list[MAX_SGE + 1] = {};
+	struct ibv_qp_ex *qx = &to_spray_qp(qp)->vqp.qp_ex;
+	static char big[MAX_INLINE + 1];
+	int rang = doorbells(w), i;
+
+	qx->wr_start(qx);
+	qx->wr_send(qx);
+	assert_int_equal(qx->wr_complete(qx), EINVAL);	/* not RTS */
+	to_rts(qp);
+	qx->wr_start(qx);
+	for (i = 0; i < SQ_ENTRIES + 1; i++) {
+		qx->wr_send(qx);
+		qx->wr_set_sge(qx, 1, 2, 3);
+	}
+	assert_int_equal(qx->wr_complete(qx), ENOMEM);
+	qx->wr_start(qx);
+	qx->wr_send(qx);
+	qx->wr_set_sge_list(qx, MAX_SGE + 1, list);
+	assert_int_equal(qx->wr_complete(qx), EINVAL);
+	qx->wr_start(qx);
+	qx->wr_send(qx);
+	qx->wr_set_inline_data(qx, big, sizeof(big));
+	qx->wr_send(qx);
+	assert_int_equal(qx->wr_complete(qx), EINVAL);
+	qx->wr_start(qx);
+	qx->wr_rdma_read(qx, 1, 2);
+	qx->wr_set_inline_data(qx, big, 1);
+	assert_int_equal(qx->wr_complete(qx), EINVAL);
+	qx->wr_start(qx);
+	qx->wr_send(qx);
+	qx->wr_abort(qx);
+	qx->wr_start(qx);
+	assert_int_equal(qx->wr_complete(qx), 0);	/* empty: nothing rings */
+	assert_int_equal(to_spray_qp(qp)->ctl->sq_prod, 0);
+	assert_int_equal(doorbells(w), rang);
+	qx->wr_start(qx);
+	for (i = 0; i < SQ_ENTRIES; i++)
+		qx->wr_send(qx);
+	assert_int_equal(qx->wr_complete(qx), 0);
+	assert_int_equal(to_spray_qp(qp)->ctl->sq_prod, SQ_ENTRIES);
+	assert_int_equal(spray_destroy_qp(qp), 0);
+}
+
+static void poll_in_place(void **state)
+{
+	struct world *w = *state;
+	struct ibv_cq_init_attr_ex attr = { .cqe = CQ_ENTRIES, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
+	struct ibv_cq_ex *cx = spray_create_cq_ex(&w->vctx.context, &attr);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(cx);
+	struct ibv_poll_cq_attr none = {};
+	struct spray_cq *scq = to_spray_cq(cq);
+	int i;
+
+	assert_null(cx->read_completion_ts);		/* was not asked for */
+	scq->ring.cons = scq->ring.ctl->cons = scq->ring.ctl->prod = 0xfffffffe;
+	assert_int_equal(cx->start_poll(cx, &none), ENOENT);
+	assert_int_equal(pthread_spin_trylock(&scq->lock), 0);
+	pthread_spin_unlock(&scq->lock);
+	for (i = 0; i < 4; i++)
+		kernel_complete(cq, 50 + i, 10 + i);
+	assert_int_equal(cx->start_poll(cx, &none), 0);
+	assert_int_equal(cx->wr_id, 10);
+	assert_int_equal(cx->next_poll(cx), 0);
+	assert_int_equal(cx->wr_id, 11);
+	assert_int_equal(cx->read_qp_num(cx), 51);
+	assert_int_equal(scq->ring.ctl->cons, 0xfffffffe);	/* given back at the end */
+	cx->end_poll(cx);
+	assert_int_equal(scq->ring.ctl->cons, 0);
+	assert_int_equal(cx->start_poll(cx, &none), 0);
+	assert_int_equal(cx->wr_id, 12);
+	assert_int_equal(cx->next_poll(cx), 0);
+	assert_int_equal(cx->next_poll(cx), ENOENT);
+	assert_int_equal(cx->wr_id, 13);
+	cx->end_poll(cx);
+	assert_int_equal(cx->start_poll(cx, &none), ENOENT);
+	scq->ring.ctl->overflow = 1;
+	assert_int_equal(cx->start_poll(cx, &none), EOVERFLOW);
+	assert_int_equal(spray_destroy_cq(cq), 0);
+	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
+	assert_null(spray_create_cq_ex(&w->vctx.context, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(wr_ops_by_type),
+		TEST(wr_fills_in_place),
+		TEST(wr_batch_fails_whole),
+		TEST(poll_in_place),
 		TEST(post_send__each_state),
 		TEST(post_send__full_ring_names_first_refused),
 		TEST(post_send__bad_request_keeps_the_good_before_it),
