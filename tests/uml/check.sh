@@ -23,10 +23,12 @@ guest_tests() {
 	cat <<-E
 		smoke      300 smoke
 		uverbs     300 uverbs
-		lifecycle  900 lifecycle
 		contract  1500 contract $SPRAY_UML_PROFILES
 	E
-	[ "$flavour" = plain ] || echo "race 900 race direct mixed"
+	[ "$flavour" = plain ] || cat <<-E
+		lifecycle  900 lifecycle
+		race       900 race direct mixed
+	E
 }
 
 whole "uml-$flavour-build" "$UML_DIR/build.sh" "$flavour"
