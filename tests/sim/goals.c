@@ -26,7 +26,7 @@ static const struct { const char *name; u32 times; } net[NETS] = {
 
 static bool quick;
 static const char *dir;
-static u32 burst = BURST_MAX;
+static u32 burst = BURST_MAX, own_queue;
 
 /* --- networks --- */
 
@@ -48,6 +48,7 @@ static struct fabric_cfg fabric(u32 nr, struct shape shape)
 		.ps_per_byte = 80 * x,
 		.delay = (shape.cores ? DELAY_TREE : DELAY_LEAF) * PS_PER_NS * x,
 		.burst = burst,
+		.own_queue = own_queue,
 		.batch = BATCH * PS_PER_NS * x,
 		.queue = QUEUE,
 		.mark_lo = MARK_LO,
@@ -97,11 +98,34 @@ static void slow_down(struct sim *s, u32 n)
 	}
 }
 
+/* SIM_VERBOSE=1: what a run was like */
+static void show_counts(const struct sim *s, const char *what, u32 nr, u32 loss)
+{
+	struct counts n = sim_counts(s);
+	u32 group;
+
+	if (!getenv("SIM_VERBOSE"))
+		return;
+	printf("  %s, %s, %u ppm, seed %lu: sent %lu, again %lu (same path %lu, RACK %lu, RTO %lu), needless %lu, probes %lu, dropped %lu, %lu events\n",
+	       what, net[nr].name, loss, (unsigned long)s->seed, (unsigned long)n.sent,
+	       (unsigned long)n.rtx, (unsigned long)n.lost_ev, (unsigned long)n.lost_rack,
+	       (unsigned long)n.rto, (unsigned long)n.needless, (unsigned long)n.probes,
+	       (unsigned long)s->drops_queue, (unsigned long)s->events);
+	for (group = 0; group < 2; group++) {
+		struct times t = sim_times(s, group);
+
+		if (t.n)
+			printf("    %u flows: %.1f, %.1f, %.1f us\n", t.n, (double)t.least / PS_PER_US,
+			       (double)t.median / PS_PER_US, (double)t.most / PS_PER_US);
+	}
+}
+
 static const struct done *tree_run(u32 nr, u32 k, enum what what, u32 loss, u32 slow, u64 seed)
 {
 	struct fabric_cfg c = fabric(nr, tree(k));
 	struct done *d;
 	struct sim *s;
+	u32 i;
 
 	for (d = all_done; d; d = d->next)
 		if (d->net == nr && d->k == k && d->what == what && d->loss == loss &&
@@ -119,14 +143,12 @@ static const struct done *tree_run(u32 nr, u32 k, enum what what, u32 loss, u32 
 	*d = (struct done) { .next = all_done, .net = nr, .k = k, .loss = loss, .slow_links = slow,
 			     .what = what, .seed = seed, .t = sim_times(s, 0), .c = sim_counts(s),
 			     .drops = s->drops_queue };
+	show_counts(s, what == LONE ? "lone" : "permutation", nr, loss);
 	if (getenv("SIM_VERBOSE"))
-		printf("  %s k %u what %d loss %u slow %u seed %lu: %.1f %.1f %.1f us, sent %lu rtx %lu (ev %lu rack %lu) rto %lu needless %lu probes %lu drops %lu events %lu\n",
-		       net[nr].name, k, what, loss, slow, (unsigned long)seed, d->t.least / 1e6,
-		       d->t.median / 1e6, d->t.most / 1e6, (unsigned long)d->c.sent,
-		       (unsigned long)d->c.rtx, (unsigned long)d->c.lost_ev,
-		       (unsigned long)d->c.lost_rack, (unsigned long)d->c.rto,
-		       (unsigned long)d->c.needless, (unsigned long)d->c.probes,
-		       (unsigned long)d->drops, (unsigned long)s->events);
+		for (i = 0; i < s->nqp; i++)
+			if (s->qp[i].end - s->qp[i].start == d->t.most)
+				printf("  the slowest: QP %u, %lu resent\n", i,
+				       (unsigned long)s->qp[i].q.tx.c_rtx);
 	sim_free(s);
 	all_done = d;
 	return d;
@@ -154,6 +176,7 @@ static double one_flow(u32 nr, u32 loss, u64 seed)
 	sim_flow(s, 0, 4, quick ? 20 << 20 : 100 << 20, 0);
 	sim_run(s);
 	ps = (double)sim_times(s, 0).most;
+	show_counts(s, "one flow", nr, loss);
 	sim_free(s);
 	return ps;
 }
@@ -254,17 +277,7 @@ static struct sim *run_incast(u32 nr, u64 seed)
 
 	work_incast(s, 32, 2 << 20, 32, 2 << 20);
 	sim_run(s);
-	if (getenv("SIM_VERBOSE")) {
-		struct counts n = sim_counts(s);
-		struct times t = sim_times(s, 0), b = sim_times(s, 1);
-
-		printf("  %s incast seed %lu: %.1f %.1f %.1f us, bystanders %.1f %.1f %.1f, sent %lu rtx %lu (ev %lu rack %lu) rto %lu needless %lu drops %lu\n",
-		       net[nr].name, (unsigned long)seed, t.least / 1e6, t.median / 1e6,
-		       t.most / 1e6, b.least / 1e6, b.median / 1e6, b.most / 1e6,
-		       (unsigned long)n.sent, (unsigned long)n.rtx, (unsigned long)n.lost_ev,
-		       (unsigned long)n.lost_rack, (unsigned long)n.rto,
-		       (unsigned long)n.needless, (unsigned long)s->drops_queue);
-	}
+	show_counts(s, "incast", nr, 0);
 	return s;
 }
 
@@ -630,13 +643,15 @@ int main(int argc, char **argv)
 	u32 i, nr, seeds = 0, from = FAST, to = SLOW, held = 0, shown = 0;
 	int o, failed = 0;
 
-	while ((o = getopt(argc, argv, "qs:o:n:b:")) != -1) {
+	while ((o = getopt(argc, argv, "qs:o:n:b:w:")) != -1) {
 		if (o == 'q')
 			quick = true;
 		else if (o == 's')
 			seeds = (u32)atoi(optarg);
 		else if (o == 'o')
 			dir = optarg;
+		else if (o == 'w')
+			own_queue = (u32)atoi(optarg);
 		else if (o == 'b')
 			burst = (u32)atoi(optarg);
 		else if (o == 'n')

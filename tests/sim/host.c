@@ -16,6 +16,42 @@ enum {
 	BATCH_MAX	= 128,		/* packets served before answers go out */
 };
 
+/* --- what one QP does, packet by packet: SIM_TRACE=number --- */
+
+static bool traced(const struct qp *qp)
+{
+	static int nr = -2;
+
+	if (nr == -2)
+		nr = getenv("SIM_TRACE") ? atoi(getenv("SIM_TRACE")) : -1;
+	return nr == (int)qp->nr;
+}
+
+static double trace_us(const struct qp *qp, u64 ps)
+{
+	return ((double)ps - (double)qp->start) / (double)PS_PER_US;
+}
+
+static void trace_data(const struct sim *s, const struct qp *qp, const struct pkt *k, u32 psn)
+{
+	if (traced(qp))
+		printf("%10.2f data PSN %u port %u%s%s sent %.2f\n", trace_us(qp, s->now), psn,
+		       (u16)k->entropy, k->rtx ? " rtx" : "", k->ce ? " CE" : "",
+		       trace_us(qp, k->born));
+}
+
+static void trace_ack(const struct sim *s, const struct qp *qp, const struct tp_ack *a)
+{
+	const struct tp_tx *t = &qp->q.tx;
+
+	if (traced(qp))
+		printf("%10.2f ack cum %u words %u%s%s, una %u nxt %u lost %u, %u of %u in flight, rtt %u +- %u longest %u queue %u us, probe %.0f\n",
+		       trace_us(qp, s->now), a->cum_psn, a->nwords, a->probe ? " probe" : "",
+		       a->ce ? " CE" : "", t->una, t->nxt, t->lost, t->inflight / PAYLOAD,
+		       t->cc.cwnd / PAYLOAD, t->srtt_us, t->rttvar_us, t->slow_us,
+		       t->cc.avg_delay_us, trace_us(qp, t->probe_at_ns * PS_PER_NS));
+}
+
 /* --- sending --- */
 
 static void send_lone(struct sim *s, struct qp *qp, bool data, struct pkt *k, u32 hlen, u32 entropy)
@@ -101,6 +137,34 @@ static void arm(struct sim *s, struct qp *qp)
 	heap_push(&s->heap, qp->timer, EV_TIMER, qp);
 }
 
+/* Time until the host's own queue has shrunk to what may stand in it. */
+static u64 until_room(struct sim *s, const struct qp *qp)
+{
+	const struct link *l = &s->f.links[link_host_up(&s->f, qp->src)];
+	u64 may = (u64)s->f.c.own_queue * l->ps_per_byte;
+
+	return s->f.c.own_queue && l->busy > s->now + may ? l->busy - s->now - may : 0;
+}
+
+/* In turn with the host's other QPs. Return: may send now. */
+static bool take_turn(struct sim *s, struct qp *qp)
+{
+	struct host *h = &s->host[qp->src];
+	u64 wait = until_room(s, qp);
+
+	if (qp->waits)
+		return false;
+	if (!wait && !h->waiting)
+		return true;
+	if (!h->waiting)
+		heap_push(&s->heap, s->now + wait, EV_ROOM, h);
+	qp->waits = true;
+	qp->next_waiting = NULL;
+	*(h->waiting ? h->last_waiting : &h->waiting) = qp;
+	h->last_waiting = &qp->next_waiting;
+	return false;
+}
+
 /* The requester's pump: post, send, reap, as long as one brings on another. */
 void qp_pump(struct sim *s, struct qp *qp)
 {
@@ -114,7 +178,7 @@ void qp_pump(struct sim *s, struct qp *qp)
 	do {
 		while (qp->posted < qp->allowed && q->tx.tail - q->tx.head < DEPTH)
 			post(s, qp);
-		while (tp_req_burst(q, sim_ns(s), s->f.c.burst, &b))
+		while (take_turn(s, qp) && tp_req_burst(q, sim_ns(s), s->f.c.burst, &b))
 			send_burst(s, qp, &b);
 		for (done = 0; tp_req_next_done(q, &op, &st); done++, qp->completed++)
 			if (st != TP_OK)
@@ -127,6 +191,23 @@ void qp_pump(struct sim *s, struct qp *qp)
 	}
 	send_probes(s, qp);
 	arm(s, qp);
+}
+
+/* The host's own queue is short again: the QP that waits longest may send a burst. */
+void host_room(struct sim *s, struct host *h)
+{
+	struct qp *qp = h->waiting;
+
+	h->waiting = qp->next_waiting;
+	qp->waits = false;
+	if (h->waiting) {
+		struct tp_burst b;
+		/* one burst, then the others' turn */
+		if (!qp->closed && tp_req_burst(&qp->q, sim_ns(s), s->f.c.burst, &b))
+			send_burst(s, qp, &b);
+		heap_push(&s->heap, s->now + until_room(s, h->waiting), EV_ROOM, h);
+	}
+	qp_pump(s, qp);
 }
 
 void qp_timer(struct sim *s, struct qp *qp)
@@ -248,12 +329,29 @@ static void note_order(struct sim *s, const struct qp *qp, u32 psn)
 	s->reorder[clamp_t(s32, behind, 0, REORDER_MAX - 1)]++;
 }
 
+static void answer(struct sim *s, struct qp *qp)
+{
+	struct tp_ack a;
+	struct pkt *k;
+	u8 ev;
+
+	if (!tp_resp_take_ack(&qp->r, -1, &a))
+		return;
+	a.dqpn = qp->nr;
+	k = pkt_new(s, TP_MAX_ACK);
+	ev = tp_path_pick(&qp->back->paths, &qp->ack_rng, TP_NO_PATH, tp_us(sim_ns(s)));
+	send_lone(s, qp, false, k, tp_wire_encode_ack(&a, k->hdr), qp->back->paths.p[ev].entropy);
+}
+
 static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
 {
 	struct tp_pkt p;
 
 	if (tp_wire_decode(&p, k->hdr, k->hlen + k->len) != k->hlen)
 		die("QP %u: malformed", qp->nr);
+	trace_data(s, qp, k, p.psn);
+	if (p.kind == TP_PROBE && qp->r.rx.probe)
+		answer(s, qp);		/* each probe gets its own */
 	tp_rx_seen(&qp->r.rx, k->entropy, k->ce);
 	if (p.kind == TP_PROBE) {
 		tp_rx_probed(&qp->r.rx, p.probe_id);
@@ -284,20 +382,6 @@ static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
 	run_ready(s, qp);
 }
 
-static void answer(struct sim *s, struct qp *qp)
-{
-	struct tp_ack a;
-	struct pkt *k;
-	u8 ev;
-
-	if (!tp_resp_take_ack(&qp->r, -1, &a))
-		return;
-	a.dqpn = qp->nr;
-	k = pkt_new(s, TP_MAX_ACK);
-	ev = tp_path_pick(&qp->back->paths, &qp->ack_rng, TP_NO_PATH, tp_us(sim_ns(s)));
-	send_lone(s, qp, false, k, tp_wire_encode_ack(&a, k->hdr), qp->back->paths.p[ev].entropy);
-}
-
 /* --- batches --- */
 
 static void take(struct sim *s, struct qp *qp, const struct pkt *k)
@@ -309,8 +393,10 @@ static void take(struct sim *s, struct qp *qp, const struct pkt *k)
 	} else {
 		if (tp_wire_decode_ack(&a, k->hdr, k->hlen) < 0)
 			die("QP %u: malformed answer", qp->nr);
-		if (!qp->closed)
-			tp_req_ack(&qp->q, sim_ns(s), &a);
+		if (qp->closed)
+			return;
+		tp_req_ack(&qp->q, sim_ns(s), &a);
+		trace_ack(s, qp, &a);
 	}
 }
 

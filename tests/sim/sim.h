@@ -36,7 +36,7 @@ enum {
 
 /* --- events --- */
 
-enum event_kind { EV_LINK, EV_PACKET, EV_WAKE, EV_TIMER, EV_START, EV_SCRIPT, EV_SAMPLE };
+enum event_kind { EV_LINK, EV_PACKET, EV_WAKE, EV_TIMER, EV_START, EV_SCRIPT, EV_SAMPLE, EV_ROOM };
 
 struct event {
 	u64 at;
@@ -108,6 +108,7 @@ struct fabric_cfg {
 	u32 loss, dup, reorder;	/* on the way up from an edge */
 	u64 reorder_ps;
 	u32 burst;		/* packets of a burst at most */
+	u32 own_queue;		/* bytes that a host's QPs may leave in its own queue; 0 = no limit */
 	u64 batch;		/* a host serves what came within that time at once, ps */
 };
 
@@ -136,6 +137,7 @@ struct host {
 	struct pkt *first, **last;	/* arrived, not served */
 	bool woken;
 	struct qp *touched;
+	struct qp *waiting, **last_waiting;	/* for room in the host's own queue */
 };
 
 struct sim;
@@ -145,7 +147,8 @@ struct qp {
 	u32 nr;
 	u16 src, dst;
 	bool started, closed, touched;
-	struct qp *next_touched;
+	struct qp *next_touched, *next_waiting;
+	bool waits;
 	struct tp_req q;
 	struct tp_resp r;
 	struct tp_op *ops;
@@ -241,6 +244,7 @@ u32 link_agg_down(const struct fabric *f, u32 agg, u32 core);
 
 void host_arrive(struct sim *s, struct pkt *p);
 void host_wake(struct sim *s, struct host *h);
+void host_room(struct sim *s, struct host *h);
 void qp_timer(struct sim *s, struct qp *qp);
 void qp_start(struct sim *s, struct qp *qp);
 void qp_pump(struct sim *s, struct qp *qp);

@@ -121,6 +121,9 @@ static void step(struct sim *s)
 	case EV_SCRIPT:
 		script_event(s, e.p);
 		break;
+	case EV_ROOM:
+		host_room(s, e.p);
+		break;
 	case EV_SAMPLE:
 		sample(s);
 		break;
@@ -331,6 +334,10 @@ struct times sim_times(const struct sim *s, u32 group)
 			continue;
 		v[t.n++] = qp->end - qp->start;
 		t.end = max(t.end, qp->end);
+	}
+	if (!t.n) {
+		free(v);
+		return t;
 	}
 	qsort(v, t.n, sizeof(*v), by_u64);
 	t.least = v[0];
