@@ -419,10 +419,6 @@ int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	if (num_entries < 0)
 		return -EINVAL;
 	pthread_spin_lock(&cq->lock);
-	if (cq->dead) {
-		pthread_spin_unlock(&cq->lock);
-		return -EIO;
-	}
 	lost = spray_load_acquire(&ring->ctl->overflow);	/* before prod: what came before the loss is polled */
 	n = spray_cq_pending(ring);
 	if (n > num_entries)

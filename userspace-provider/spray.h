@@ -34,9 +34,8 @@ struct spray_cq {
 	struct verbs_cq vcq;
 	pthread_spinlock_t lock;
 	struct spray_cq_ring ring;	/* lock */
-	void *map;			/* lock, as the next two */
-	size_t map_size;		/* bytes */
-	bool dead;			/* its ring could not be mapped */
+	void *map;			/* lock */
+	size_t map_size;		/* lock; bytes */
 	uint32_t polled;		/* lock; between start_poll and end_poll: entries left behind */
 };
 

@@ -101,14 +101,17 @@ struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_in
 	return &cq->vcq.cq_ex;
 }
 
-/* Once the kernel has changed over there is no way back: without a mapping the queue is lost. */
+/*
+ * Once the kernel has changed over there is no way back: without a mapping what comes is lost. That
+ * is what an overflow means, too: pollers get what waits in the old ring, then the error for ever.
+ */
 static int change_ring(struct spray_cq *cq, const struct spray_resize_cq_resp *resp)
 {
 	void *map = map_rings(cq->vcq.cq.context, resp->mmap_offset, resp->mmap_size);
 	struct spray_cq_ring ring;
 
 	if (!map) {
-		cq->dead = true;
+		cq->ring.ctl->overflow = 1;
 		return errno;
 	}
 	ring = cq_ring(map, resp->entries);
@@ -130,8 +133,9 @@ int spray_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (cqe < 1)
 		return EINVAL;
 	pthread_spin_lock(&cq->lock);
-	ret = cq->dead ? EIO : ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp,
-						 sizeof(resp));
+	ret = EIO;
+	if (!spray_load_acquire(&cq->ring.ctl->overflow))
+		ret = ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (!ret)
 		ret = change_ring(cq, &resp.drv_payload);
 	pthread_spin_unlock(&cq->lock);
