@@ -5,6 +5,7 @@
  * Locks: one spinlock for each send queue, receive queue and completion queue.
  * None is ever taken inside another and none is held across a system call, but
  * for that which resizes a completion queue: who polls then waits for the new ring.
+ * A QP's mutex is outermost and held across modify_qp.
  * Everything that is not marked with a lock is constant once the object exists.
  */
 #ifndef SPRAY_H
@@ -56,6 +57,7 @@ struct spray_srq {
 
 struct spray_qp {
 	struct verbs_qp vqp;
+	pthread_mutex_t modify;		/* the kernel's change of state and what follows it here */
 	struct spray_wq sq;
 	struct spray_wq rq;
 	struct spray_qp_ctl *ctl;	/* start of the mapping */

@@ -275,6 +275,7 @@ static int finish_qp(struct spray_qp *qp, const struct spray_create_qp_resp *res
 		return ret;
 	}
 	init_rings(qp, resp, cap);
+	pthread_mutex_init(&qp->modify, NULL);
 	qp->sig_all = sig_all;
 	return 0;
 }
@@ -405,17 +406,28 @@ static int reset_qp(struct spray_qp *qp, struct ibv_qp_attr *attr, int attr_mask
 	return 0;
 }
 
-int spray_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+static int change_qp(struct spray_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct spray_qp *qp = to_spray_qp(ibqp);
 	struct ibv_modify_qp cmd = {};
 	int ret;
 
 	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		return reset_qp(qp, attr, attr_mask);
-	ret = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
+	ret = ibv_cmd_modify_qp(&qp->vqp.qp, attr, attr_mask, &cmd, sizeof(cmd));
 	if (!ret && (attr_mask & IBV_QP_STATE))
 		follow_state(qp, attr->qp_state);
+	return ret;
+}
+
+/* One at a time: a change to ERR must not open the queues before a RESET has rewound them. */
+int spray_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct spray_qp *qp = to_spray_qp(ibqp);
+	int ret;
+
+	pthread_mutex_lock(&qp->modify);
+	ret = change_qp(qp, attr, attr_mask);
+	pthread_mutex_unlock(&qp->modify);
 	return ret;
 }
 
@@ -439,6 +451,7 @@ int spray_destroy_qp(struct ibv_qp *ibqp)
 	munmap(qp->ctl, qp->map_size);
 	pthread_spin_destroy(&qp->sq.lock);
 	pthread_spin_destroy(&qp->rq.lock);
+	pthread_mutex_destroy(&qp->modify);
 	free(qp->wr_spare);
 	free(qp);
 	return 0;
