@@ -318,6 +318,17 @@ static void local_error(u32 op)
 		tp_tx_halt(f.t, tp_tx_op(f.t, op)->first_psn);
 }
 
+/* The local stack refused @first and what follows: all of it waits to be sent again, not at once. */
+static void drop(const struct tp_burst *b, u32 first)
+{
+	u32 psn;
+
+	tp_tx_dropped(f.t, b, first);
+	for (psn = first; psn != b->psn; psn++)
+		CHECK(f.sent[psn % TP_WINDOW].flags & TP_SENT_LOST);
+	CHECK(f.t->retry_at_ns > f.now);
+}
+
 /* A burst that goes wrong on its way out. */
 static void send_badly(void)
 {
@@ -332,10 +343,10 @@ static void send_badly(void)
 	trace(" badly: %u of them, %u", n, how >> 5);
 	switch (how >> 5) {
 	case 0:
-		tp_tx_dropped(f.t, &b, first);
+		drop(&b, first);
 		break;
 	case 1:
-		tp_tx_dropped(f.t, &b, first + in8(&f.in) % (n + 1));
+		drop(&b, first + in8(&f.in) % (n + 1));
 		break;
 	case 2:
 	case 3:
