@@ -18,6 +18,8 @@
 enum {
 	SPRAY_KEY_VARIANT_BITS	= 8,
 	SPRAY_KEY_INDEX_MAX	= (1 << 24) - 1,
+	SPRAY_ACCESS_REMOTE	= IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE |
+				  IB_ACCESS_REMOTE_ATOMIC,
 };
 
 static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access)
@@ -253,6 +255,8 @@ static void spray_mr_stop(struct spray_dev *dev, struct spray_mr *mr)
 	smp_mb();	/* pairs with spray_mr_get() */
 	while (refcount_read(&mr->ref) > 2)
 		cpu_relax();
+	/* Pairs with the release in spray_mr_put(): what copiers wrote is there before anybody goes on. */
+	smp_acquire__after_ctrl_dep();
 }
 
 static void spray_mr_go(struct spray_mr *mr, u32 key)
@@ -300,7 +304,7 @@ int spray_mr_register(struct spray_dev *dev, struct ib_pd *pd, u32 key, int acce
 	if (!mr)
 		return -EINVAL;
 	if (mr->fast && !mr->live && length &&
-	    length <= ((u64)mr->npages << mr->shift) - mr->offset) {
+	    mr->offset + length <= (u64)mr->npages << mr->shift) {
 		mr->access = access;
 		mr->iova = iova;
 		mr->length = length;
@@ -322,8 +326,7 @@ int spray_mr_invalidate(struct spray_dev *dev, struct ib_pd *pd, u32 qpn, u32 ke
 		goto out;
 	if (qpn && mr->window && mr->qpn != qpn)
 		goto out;
-	if (qpn && !(mr->access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE |
-				   IB_ACCESS_REMOTE_ATOMIC)))
+	if (qpn && !(mr->access & SPRAY_ACCESS_REMOTE))
 		goto out;
 	if (atomic_read(&mr->windows))	/* bound to it */
 		goto out;
@@ -336,10 +339,9 @@ out:
 }
 
 /* May a window be opened so? */
-static int spray_mw_check(const struct spray_mr *base, const struct spray_bind *b, u8 type)
+static int spray_mw_check(const struct spray_mr *base, const struct spray_bind *b)
 {
-	const int known = IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC |
-			  IB_ACCESS_LOCAL_WRITE;
+	const int known = SPRAY_ACCESS_REMOTE | IB_ACCESS_LOCAL_WRITE;
 
 	if (!base->live || base->key != b->lkey || base->window || base->dma)
 		return -EINVAL;
@@ -365,7 +367,7 @@ int spray_mr_bind(struct spray_dev *dev, struct ib_pd *pd, const struct spray_bi
 		base = spray_mr_find(dev, b->lkey);
 		if (!base || base->pd != pd)
 			goto out;
-		err = spray_mw_check(base, b, win->window);
+		err = spray_mw_check(base, b);
 		if (err)
 			goto out;
 		err = -EINVAL;
