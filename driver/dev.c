@@ -25,7 +25,6 @@
  * The list of devices, left in step 4, is what a dying namespace waits on.
  */
 #include <linux/etherdevice.h>
-#include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/module.h>
