@@ -282,7 +282,7 @@ static void spray_take_sqe(struct spray_qp *qp, u64 now)
 	op->kind = sqe->op < SPRAY_OP_NUM ? spray_op_kind[sqe->op] : TP_SEND;
 	if (!op->error && spray_op_reads(sqe->op))
 		op->error = spray_check_target(qp, sqe);
-	op->todo = op->kind == TP_NONE;
+	op->undone = op->kind == TP_NONE;
 	op->after_all = sqe->op == SPRAY_OP_LOCAL_INV;	/* work under way may use the key */
 	op->fence = sqe->flags & SPRAY_SQE_FENCE;
 	op->solicited = sqe->flags & SPRAY_SQE_SOLICITED;

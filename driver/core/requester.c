@@ -157,12 +157,17 @@ static void tp_req_order_write(struct tp_req *q, u32 i)
 	q->wr_open++;
 }
 
+static bool tp_req_fenced(const struct tp_req *q, const struct tp_op *op)
+{
+	return op->fence && q->rd_head != q->rd_tail;
+}
+
 /* Fence and depth of READs and ATOMICs. */
 static bool tp_req_may_start(struct tp_req *q, struct tp_op *op)
 {
-	if (op->error || op->todo)
+	if (op->error || op->undone)
 		return false;
-	if (op->fence && q->rd_head != q->rd_tail)
+	if (tp_req_fenced(q, op))
 		return false;
 	if (!tp_op_is_read(op))
 		return true;
@@ -212,11 +217,11 @@ bool tp_req_local_turn(const struct tp_req *q, u32 *op)
 {
 	const struct tp_op *o = tp_tx_op(&q->tx, q->prepared);
 
-	if (q->dead || q->tx.halted || q->prepared == q->tx.tail || !o->todo || o->error)
+	if (q->dead || q->tx.halted || q->prepared == q->tx.tail || !o->undone || o->error)
 		return false;
 	if (o->after_all && q->prepared != q->tx.head)
 		return false;
-	if (o->fence && q->rd_head != q->rd_tail)
+	if (tp_req_fenced(q, o))
 		return false;
 	*op = q->prepared;
 	return true;
@@ -229,7 +234,7 @@ bool tp_req_local_turn(const struct tp_req *q, u32 *op)
  */
 void tp_req_local_done(struct tp_req *q, u32 op)
 {
-	tp_tx_op(&q->tx, op)->todo = false;
+	tp_tx_op(&q->tx, op)->undone = false;
 }
 
 /**
@@ -564,7 +569,7 @@ static bool tp_req_head_done(const struct tp_req *q)
 	const struct tp_op *op = tp_tx_op(&q->tx, q->tx.head);
 
 	if (q->tx.head == q->tx.started)
-		return op->kind == TP_NONE && !op->todo;
+		return op->kind == TP_NONE && !op->undone;
 	return tp_tx_op_executed(&q->tx, op) && (!tp_op_is_read(op) || op->rd_done);
 }
 

@@ -40,7 +40,7 @@
 /**
  * struct tp_op - one message of a send queue
  * @kind: TP_SEND ... TP_ATOMIC_DATA; TP_NONE for local work (no packet, no MSN)
- * @todo: local work that was not done yet: nothing behind it starts
+ * @undone: local work that was not done yet: nothing behind it starts
  * @after_all: local work that waits until all before it is complete
  * @fence: not before earlier READs and ATOMICs of the queue are complete
  * @ordered: C9, decided once when the message starts
@@ -54,7 +54,7 @@
  */
 struct tp_op {
 	u8 kind;
-	bool todo;
+	bool undone;
 	bool after_all;
 	bool fence;
 	bool has_imm;

@@ -169,7 +169,7 @@ static void post(void)
 		op->length = 8;
 	trace("post %u kind %u len %u payload %u", t->tail, op->kind, op->length, op->payload);
 	op->has_inv = op->kind == TP_SEND && !op->has_imm && flags & 32;
-	op->todo = op->kind == TP_NONE && flags & 32;
+	op->undone = op->kind == TP_NONE && flags & 32;
 	op->after_all = flags & 64;
 	if (f.raw) {
 		op->wire_len = op->length;
@@ -202,7 +202,7 @@ static void check_start(u32 i, const struct tp_out *o)
 		const struct tp_op *e = tp_tx_op(f.t, j);
 		bool executed = tp_tx_op_executed(f.t, e);
 
-		CHECK(!e->todo);		/* local work first */
+		CHECK(!e->undone);		/* local work first */
 		if (is_read(e) && !e->rd_done) {
 			CHECK(!op->fence);
 			reads++;
@@ -281,7 +281,7 @@ static void local_work(void)
 		const struct tp_op *o = tp_tx_op(f.t, op);
 
 		trace("local work %u", op);
-		CHECK(o->kind == TP_NONE && o->todo && !o->error);
+		CHECK(o->kind == TP_NONE && o->undone && !o->error);
 		CHECK(!o->after_all || op == f.t->head);
 		for (i = f.t->head; o->fence && i != op; i++)
 			CHECK(!is_read(tp_tx_op(f.t, i)) || tp_tx_op(f.t, i)->rd_done);
@@ -402,7 +402,7 @@ static void complete(void)
 		trace("completed %u status %u", op, st);
 		CHECK_EQ(op, f.completed++);		/* C4 */
 		if (st == TP_OK) {
-			CHECK(!f.failed && !o->todo);
+			CHECK(!f.failed && !o->undone);
 			CHECK(o->kind == TP_NONE || tp_before(op, f.op_started));
 			CHECK(o->kind == TP_NONE || tp_tx_op_executed(f.t, o));
 			CHECK(!is_read(o) || o->rd_done);

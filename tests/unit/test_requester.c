@@ -210,7 +210,7 @@ static u32 post_local(bool after_all)
 {
 	struct tp_op *op = post_op(TP_NONE, 0);
 
-	op->todo = true;
+	op->undone = true;
 	op->after_all = after_all;
 	return q.tx.tail - 1;
 }
