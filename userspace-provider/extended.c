@@ -147,22 +147,17 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *qx, size_t n, const struct
 {
 	struct spray_qp *qp = to_qp(qx);
 	struct spray_sqe *sqe = qp->wr_cur;
-	uint8_t *to = (uint8_t *)(sqe + 1);
-	uint32_t done = 0;
 	size_t i;
 
 	if (sqe->op == SPRAY_OP_READ || sqe->op == SPRAY_OP_CAS || sqe->op == SPRAY_OP_FAA)
 		wr_fail(qp, EINVAL);
-	for (i = 0; i < n; i++) {
-		if (list[i].length > qp->max_inline - done) {
+	sqe->inline_len = 0;
+	for (i = 0; i < n; i++)
+		if (spray_add_inline(sqe, qp->max_inline, list[i].addr, list[i].length)) {
 			wr_fail(qp, EINVAL);
 			return;
 		}
-		memcpy(to + done, list[i].addr, list[i].length);
-		done += list[i].length;
-	}
 	sqe->flags |= SPRAY_SQE_INLINE;
-	sqe->inline_len = done;
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *qx, void *addr, size_t length)

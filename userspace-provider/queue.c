@@ -183,22 +183,24 @@ void spray_copy_sges(struct spray_sge *to, const struct ibv_sge *from, int num)
 		};
 }
 
+/* One more piece of inline data behind those that are there. */
+int spray_add_inline(struct spray_sqe *sqe, uint32_t max, const void *data, size_t len)
+{
+	if (len > max - sqe->inline_len)
+		return EINVAL;
+	memcpy((uint8_t *)(sqe + 1) + sqe->inline_len, data, len);
+	sqe->inline_len += len;
+	return 0;
+}
+
 static int copy_inline(struct spray_sqe *sqe, const struct ibv_send_wr *wr, uint32_t max)
 {
-	uint8_t *to = (uint8_t *)(sqe + 1);
-	uint32_t done = 0;
-	int i;
+	int i, err = 0;
 
-	for (i = 0; i < wr->num_sge; i++) {
-		const struct ibv_sge *sge = &wr->sg_list[i];
-
-		if (sge->length > max - done)
-			return EINVAL;
-		memcpy(to + done, (const void *)(uintptr_t)sge->addr, sge->length);
-		done += sge->length;
-	}
-	sqe->inline_len = done;
-	return 0;
+	for (i = 0; i < wr->num_sge && !err; i++)
+		err = spray_add_inline(sqe, max, (const void *)(uintptr_t)wr->sg_list[i].addr,
+				       wr->sg_list[i].length);
+	return err;
 }
 
 /* On failure the slot holds rubbish, which is fine: it was not published. */

@@ -127,6 +127,7 @@ int spray_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *value
 /* queue.c */
 int spray_ring_doorbell(struct ibv_qp *ibqp);
 uint8_t spray_sqe_flags(const struct spray_qp *qp, unsigned int wr_flags);
+int spray_add_inline(struct spray_sqe *sqe, uint32_t max, const void *data, size_t len);
 void spray_copy_sges(struct spray_sge *to, const struct ibv_sge *from, int num);
 void spray_set_bind(struct spray_sqe *sqe, uint32_t key, const struct ibv_mw_bind_info *info);
 unsigned int spray_wc_flags(const struct spray_cqe *cqe);
