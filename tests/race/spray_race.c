@@ -132,34 +132,6 @@ void ct_fail_at(const char *file, int line, const char *fmt, ...)
 	_exit(1);
 }
 
-void ct_diag(const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("# ");
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-}
-
-void ct_doing(const char *fmt, ...)
-{
-	(void)fmt;
-}
-
-/* Everything lives until the process ends. */
-void ct_track(void (*undo)(void *), void *obj)
-{
-	(void)undo;
-	(void)obj;
-}
-
-void ct_untrack(void *obj)
-{
-	(void)obj;
-}
-
 static void on_alarm(int sig)
 {
 	int i;
