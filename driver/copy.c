@@ -47,6 +47,7 @@ void spray_copy_in(const struct spray_mr *mr, u64 va, const u8 *src, u32 len, bo
 {
 	u32 w, one;
 
+	spray_jitter();
 	if (!last) {
 		spray_copy_range(mr, va, src, len);
 		return;
@@ -55,6 +56,7 @@ void spray_copy_in(const struct spray_mr *mr, u64 va, const u8 *src, u32 len, bo
 		return;
 	w = spray_tail_word(va, len);
 	spray_copy_range(mr, va, src, len - w);
+	spray_jitter();
 	/*
 	 * Everything placed before, by this packet or under this half's lock
 	 * by earlier ones, is visible before the word that a program may poll.
@@ -66,6 +68,7 @@ void spray_copy_in(const struct spray_mr *mr, u64 va, const u8 *src, u32 len, bo
 
 void spray_copy_out(const struct spray_mr *mr, u64 va, u8 *dst, u32 len)
 {
+	spray_jitter();
 	while (len) {
 		u32 n = len;
 		const void *src = spray_mr_ptr(mr, va, &n);

@@ -48,6 +48,7 @@ static bool spray_cq_disarm(struct spray_cq *cq, bool solicited)
 	smp_mb(); /* prod before armed; pairs with the user's barrier between armed and prod */
 	if (!spray_cq_wanted(READ_ONCE(cq->m.ctl->armed), solicited))
 		return false;
+	spray_jitter();
 	return xchg(&cq->m.ctl->armed, SPRAY_ARM_NONE) != SPRAY_ARM_NONE;
 }
 
@@ -66,6 +67,7 @@ static bool spray_cq_append(struct spray_cq *cq, struct spray_cqe *c, struct ib_
 	if (cq->m.qps)
 		cq->m.qps[slot] = qp;
 	cq->prod++;
+	spray_jitter();
 	smp_store_release(&cq->m.ctl->prod, cq->prod);
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 
+#include "jitter.h"
 #include "stats.h"
 
 struct spray_net;

@@ -6,6 +6,7 @@
 #include "core/wire.h"
 #include "dev.h"
 #include "icrc.h"
+#include "jitter.h"
 #include "receive.h"
 #include "selftest.h"
 #include "udp.h"
@@ -17,6 +18,12 @@ MODULE_PARM_DESC(port, "UDP port that is listened on and sent to (default 4791)"
 bool spray_use_icrc = true;
 module_param_named(icrc, spray_use_icrc, bool, 0644);
 MODULE_PARM_DESC(icrc, "invariant CRC on links added from now on; both ends alike (default on)");
+
+#ifdef SPRAY_DEBUG
+unsigned int spray_jitter_us;
+module_param_named(jitter, spray_jitter_us, uint, 0644);
+MODULE_PARM_DESC(jitter, "debug builds: wait up to so many us where threads meet (default 0)");
+#endif
 
 static int __init spray_init(void)
 {

@@ -60,6 +60,7 @@ static int spray_mr_publish(struct spray_dev *dev, struct spray_mr *mr)
 static void spray_mr_unpublish(struct spray_dev *dev, struct spray_mr *mr)
 {
 	xa_erase(&dev->mrs, mr->key >> SPRAY_KEY_VARIANT_BITS);
+	spray_jitter();
 	/* A work request that changes this very region is over when we have had the lock. */
 	spin_lock_bh(&dev->mr_lock);
 	mr->live = false;
@@ -196,6 +197,7 @@ static struct spray_mr *spray_mr_find(struct spray_dev *dev, u32 key)
 
 	rcu_read_lock();
 	mr = xa_load(&dev->mrs, key >> SPRAY_KEY_VARIANT_BITS);
+	spray_jitter();
 	if (mr && !refcount_inc_not_zero(&mr->ref))
 		mr = NULL;
 	rcu_read_unlock();
@@ -209,6 +211,7 @@ struct spray_mr *spray_mr_get(struct spray_dev *dev, struct ib_pd *pd, u32 qpn, 
 
 	if (!mr)
 		return NULL;
+	spray_jitter();
 	smp_mb__after_atomic();		/* counted before looked at: see spray_mr_stop() */
 	if (spray_mr_permits(mr, pd, qpn, key, access, va, len))
 		return mr;
@@ -252,6 +255,7 @@ static void spray_mr_stop(struct spray_dev *dev, struct spray_mr *mr)
 {
 	lockdep_assert_held(&dev->mr_lock);
 	WRITE_ONCE(mr->live, false);
+	spray_jitter();
 	smp_mb();	/* pairs with spray_mr_get() */
 	while (refcount_read(&mr->ref) > 2)
 		cpu_relax();

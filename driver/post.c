@@ -90,6 +90,7 @@ static u32 spray_rq_ask(struct spray_qp *qp)
 	WRITE_ONCE(qp->resp.rq.asleep, 1);
 	if (qp->ctl)
 		WRITE_ONCE(qp->ctl->rq_need_doorbell, 1);
+	spray_jitter();
 	/* Pairs with the poster: index, full barrier, word. Here: word, full barrier, index. */
 	smp_mb();
 	return spray_rq_pull(qp);
@@ -290,6 +291,7 @@ int spray_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct 
 		}
 	}
 	spin_unlock_irqrestore(&qp->resp.rq.lock, flags);
+	spray_jitter();
 	smp_mb();	/* pairs with spray_rq_ask() */
 	if (READ_ONCE(qp->resp.rq.asleep))
 		spray_kick_any(qp);

@@ -27,6 +27,7 @@ struct spray_qp *spray_qp_get(struct spray_net *sn, u32 qpn)
 	if (qp && (qp->dev->sn != sn || !refcount_inc_not_zero(&qp->ref)))
 		qp = NULL;
 	xa_unlock_bh(&spray_qps);
+	spray_jitter();
 	return qp;
 }
 
@@ -190,6 +191,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	}
 	spray_hold_drop(qp, &qp->req.hold);
 	spin_unlock_bh(&qp->req.lock);
+	spray_jitter();
 
 	spin_lock_bh(&qp->resp.lock);
 	qp->resp.epoch = qp->epoch;
@@ -388,6 +390,7 @@ static bool spray_drained(const struct spray_qp *qp)
 static void spray_qp_to_err(struct spray_qp *qp, u32 epoch)
 {
 	spray_req_to_err(qp, epoch);
+	spray_jitter();
 	spray_resp_to_err(qp, epoch);
 }
 
@@ -418,6 +421,7 @@ void spray_qp_settle(struct spray_qp *qp)
 	tell |= qp->resp.event;
 	spin_unlock_bh(&qp->resp.lock);
 
+	spray_jitter();
 	if (req_down && !resp_down)
 		spray_qp_to_err(qp, req_epoch);
 	else if (failed && !(req_down && resp_down))
@@ -631,6 +635,7 @@ int spray_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		spray_ud_enter(qp, to);
 	else if (to == IB_QPS_RTR || to == IB_QPS_RTS || to == IB_QPS_SQD)
 		spray_qp_live_attr(qp);
+	spray_jitter();
 	WRITE_ONCE(qp->state, to);
 	/*
 	 * A fault found meanwhile must not be painted over. Who finds one sets
@@ -792,6 +797,7 @@ int spray_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	mutex_unlock(&qp->mutex);
 	spray_qp_put(qp);
 	wait_for_completion(&qp->gone);
+	spray_jitter();
 	/* Timers first: one that runs just now may still schedule the tasklet, none is armed any more. */
 	hrtimer_cancel(&qp->req.timer.t);
 	hrtimer_cancel(&qp->resp.timer.t);

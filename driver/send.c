@@ -429,6 +429,7 @@ enum hrtimer_restart spray_req_timer(struct hrtimer *t)
 {
 	struct spray_qp *qp = container_of(t, struct spray_qp, req.timer.t);
 
+	spray_jitter();
 	spin_lock_bh(&qp->req.lock);
 	qp->req.timer.armed = ~0ULL;
 	if (qp->req.live) {
@@ -477,6 +478,7 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 {
 	struct spray_qp *qp = container_of(t, struct spray_qp, resp.timer.t);
 
+	spray_jitter();
 	spin_lock_bh(&qp->resp.lock);
 	qp->resp.timer.armed = ~0ULL;
 	if (qp->resp.live && qp->resp.core.has_tx) {

@@ -87,6 +87,7 @@ static void spray_drain(struct sock *sk, struct spray_net *sn, unsigned long *dr
 			budget--;
 		}
 		spray_rx_end(&rx);
+		spray_jitter();
 		smp_mb__before_atomic();
 		clear_bit(0, draining);
 		smp_mb__after_atomic();
@@ -379,6 +380,7 @@ void spray_peer_put(struct spray_peer *p)
 	if (!p || !refcount_dec_and_test(&p->ref))
 		return;
 	/* No new reference from here on (inc_not_zero); all users held one. */
+	spray_jitter();
 	spin_lock_irqsave(&p->dev->peers_lock, flags);
 	hash_del(&p->node);
 	spin_unlock_irqrestore(&p->dev->peers_lock, flags);

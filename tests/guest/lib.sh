@@ -149,6 +149,9 @@ nested() {
 	return $bad
 }
 
+# debug builds of the module can be made to wait where threads meet: up to so many microseconds
+jitter() { [ ! -w "/sys/module/$MODULE/parameters/jitter" ] || echo "$1" >"/sys/module/$MODULE/parameters/jitter"; }
+
 kmsg_clean() { ! dmesg | grep -E 'WARNING:|BUG:|Oops|unregister_netdevice: waiting'; }
 
 finish() {

@@ -4,10 +4,11 @@
 #
 # race.sh [PROFILE...]    default: direct clean mixed; "direct" is a veth between the hosts
 # SPRAY_SEEDS: default 1      SPRAY_RACE_SECONDS: of each run, default 25      SPRAY_RACE_ARGS: appended
+# SPRAY_JITTER: see lib.sh, default 400
 export FABRIC_GSO=off
 . "$(dirname "$0")/lib.sh"
 
-: "${SPRAY_SEEDS:=1}" "${SPRAY_RACE_SECONDS:=25}"
+: "${SPRAY_SEEDS:=1}" "${SPRAY_RACE_SECONDS:=25}" "${SPRAY_JITTER:=400}"
 program=/spray/tests/race/spray_race
 [ $# -gt 0 ] || set -- direct clean mixed
 [ -x $program ] || bail "tests/race is not built"
@@ -21,6 +22,7 @@ race() { # NAME OPTION...
 down() { fabric_down; [ "$(cat "/sys/module/$MODULE/refcnt")" = 0 ]; }
 
 check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
+jitter "$SPRAY_JITTER"
 up=
 for p; do
 	case $p in
