@@ -30,7 +30,7 @@
 
 enum {
 	SPRAY_RCVBUF		= 32 << 20,	/* bytes of truesize: some hundred super-packets */
-	SPRAY_DRAIN_MAX		= 128,		/* bursts that one softirq takes in a row */
+	SPRAY_DRAIN_MAX		= 32,		/* bursts that one softirq takes in a row */
 	SPRAY_HEAD		= 384,		/* bytes of packets kept in the skb's head */
 	SPRAY_HEADROOM		= LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr),
 	SPRAY_HEAD_SIZE		= SKB_DATA_ALIGN(SPRAY_HEADROOM + SPRAY_HEAD) +
