@@ -19,7 +19,11 @@ rsync -a --delete --exclude=/.git --exclude=/qemu --filter=':- .gitignore' "$TOP
 	find "$b/src" \( -name '*.o' -o -name '*.ko' -o -name '.*.cmd' \) -delete
 	echo "$kernel" >"$b/kernel"
 }
-env -u MAKEFLAGS LC_ALL=C make -C "$kernel" ARCH=um M="$b/src" -j2 ${SPRAY_DEBUG:+DEBUG=1} modules >"$b/log" 2>&1 9>&- || {
+# the debug kernel's module has assertions, the self-test and jitter
+debug=${SPRAY_DEBUG:+DEBUG=1}
+[ "$1" = plain ] || debug=DEBUG=1
+# shellcheck disable=SC2086
+env -u MAKEFLAGS LC_ALL=C make -C "$kernel" ARCH=um M="$b/src" -j2 $debug modules >"$b/log" 2>&1 9>&- || {
 	cat "$b/log" >&2
 	die "module for $1 failed"
 }
