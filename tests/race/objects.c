@@ -9,11 +9,12 @@
  * much memory is missing, or if pages are still pinned. Freeing may lag (RCU, work queues): it has
  * SETTLE_S to catch up.
  *
- * With -F (kernels with fault injection) instead each allocation on the way to an object fails
- * once.
+ * With -F (kernels with fault injection) instead each allocation on the way to an object, and
+ * each copy from and to user space, fails once.
  */
 #include "../contract/contract.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <sys/resource.h>
@@ -124,6 +125,33 @@ static int ah_end(void *o)
 	return ibv_destroy_ah(o);
 }
 
+static void *srq_make(void)
+{
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = 4, .max_sge = 1 } };
+
+	return ibv_create_srq(pd, &a);
+}
+
+static int srq_end(void *o)
+{
+	return ibv_destroy_srq(o);
+}
+
+static void *mw1_make(void)
+{
+	return ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+}
+
+static void *mw2_make(void)
+{
+	return ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+}
+
+static int mw_end(void *o)
+{
+	return ibv_dealloc_mw(o);
+}
+
 static void *channel_make(void)
 {
 	return ibv_create_comp_channel(ctx);
@@ -207,6 +235,9 @@ static const struct kind {
 	{ "MR", mr_make, mr_end, 1, 32000, NULL },
 	{ "CQ", cq_make, cq_end, 1, 16000, NULL },
 	{ "QP", qp_make, qp_end, 1, 8000, NULL },
+	{ "SRQ", srq_make, srq_end, 1, 8000, NULL },
+	{ "MW 1", mw1_make, mw_end, 1, 32000, NULL },
+	{ "MW 2", mw2_make, mw_end, 1, 32000, NULL },
 	{ "AH", ah_make, ah_end, 1, 64000, NULL },
 	{ "comp channel", channel_make, channel_end, 1, 4000, NULL },
 	{ "context", context_make, context_end, 8, 500, NULL },
@@ -286,17 +317,53 @@ static void compare(const struct counts *a, const struct counts *b, unsigned int
 
 /* --- allocations that fail --- */
 
+static int fail_fd = -1;
+
+/* The @n-th allocation or copy from now on fails; 0: none. */
 static void fail_nth(int n)
 {
-	FILE *f = fopen("/proc/thread-self/fail-nth", "w");
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", n), i;
 
-	if (!f || fprintf(f, "%d", n) < 0 || fclose(f))
-		ct_fail("fail-nth: %s", strerror(errno));
+	if (fail_fd < 0)
+		fail_fd = open("/proc/thread-self/fail-nth", O_RDWR);
+	/* What fails may be this very write. */
+	for (i = 0; i < 2; i++)
+		if (pwrite(fail_fd, text, len, 0) == len)
+			return;
+	ct_fail("fail-nth: %s", strerror(errno));
 }
 
-static long fail_left(void)
+/* Whether none has failed since fail_nth(). */
+static bool fail_left(void)
 {
-	return number_in("/proc/thread-self/fail-nth", "");
+	char text[16] = "";
+
+	return pread(fail_fd, text, sizeof(text) - 1, 0) < 0 || atoi(text);
+}
+
+/* What changes an object that exists: all of it or nothing. */
+static void *resized_make(void)
+{
+	struct ibv_cq *c = cq_make();
+
+	if (c && ibv_resize_cq(c, 100)) {
+		ibv_destroy_cq(c);
+		return NULL;
+	}
+	return c;
+}
+
+static void *rereg_make(void)
+{
+	static uint8_t other[4096] __attribute__((aligned(4096)));
+	struct ibv_mr *mr = mr_make();
+
+	if (mr && ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, sizeof(other), 0)) {
+		ibv_dereg_mr(mr);
+		return NULL;
+	}
+	return mr;
 }
 
 /* A QP to RTS, as far as it gets. */
@@ -335,7 +402,7 @@ static void *rts_make(void)
 static bool faults(const struct kind *k, int number)
 {
 	int n, made = 0, refused = 0;
-	long left = 0;
+	bool left = false;
 	void *o;
 
 	for (n = 1; n < 2000 && !left; n++) {
@@ -355,16 +422,29 @@ static bool faults(const struct kind *k, int number)
 	return left && refused;
 }
 
-static const struct kind rts = { "QP to RTS", rts_make, qp_end, 1, 1, NULL };
+static const struct kind changed[] = {
+	{ "QP to RTS", rts_make, qp_end, 1, 1, NULL },
+	{ "CQ resize", resized_make, cq_end, 1, 1, NULL },
+	{ "rereg_mr", rereg_make, mr_end, 1, 1, NULL },
+};
 
-static int all_faults(void)
+static bool wanted(const char *only, const struct kind *k)
 {
-	unsigned int i;
-	int bad = 0;
+	return !only || !strcmp(only, k->name);
+}
 
-	printf("1..%zu\n", ARRAY_SIZE(kinds));
+static int all_faults(const char *only)
+{
+	int bad = 0, n = 0;
+	unsigned int i;
+
 	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		bad += !faults(kinds[i].use ? &rts : &kinds[i], i + 1);
+		if (!kinds[i].use && wanted(only, &kinds[i]))
+			bad += !faults(&kinds[i], ++n);
+	for (i = 0; i < ARRAY_SIZE(changed); i++)
+		if (wanted(only, &changed[i]))
+			bad += !faults(&changed[i], ++n);
+	printf("1..%d\n", n);
 	return bad != 0;
 }
 
@@ -478,7 +558,7 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_MEMLOCK, &inf);
 	setrlimit(RLIMIT_NOFILE, &files);
 	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		todo += !only || !strcmp(only, kinds[i].name);
+		todo += wanted(only, &kinds[i]);
 	printf("TAP version 13\n");
 	if (!fail)
 		printf("1..%d\n", todo);
@@ -487,9 +567,9 @@ int main(int argc, char **argv)
 	pd = ct_dev[0].pd;
 	cq = ct_cq(&ct_dev[0], 100, NULL);
 	if (fail)
-		return all_faults();
+		return all_faults(only);
 	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!only || !strcmp(only, kinds[i].name))
+		if (wanted(only, &kinds[i]))
 			bad += !test(&kinds[i], ++number);
 	return bad != 0;
 }
