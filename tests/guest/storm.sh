@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Life-cycle storms: what lifecycle.sh does in turn happens here at once, under the traffic of tests/race,
 # and on net_devices of other kinds. SPRAY_ROUNDS: of every loop, default 10.
+# SPRAY_CONNECTIONS: by rdma_cm in a row, default 2000. SPRAY_JITTER: see lib.sh, default 200.
 #
 # In a storm connections may fail; programs must end, devices must be usable afterwards, the log is clean.
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=/dev/null
 . "$(dirname "$0")/traffic.sh"
 
-: "${SPRAY_ROUNDS:=10}"
+: "${SPRAY_ROUNDS:=10}" "${SPRAY_CONNECTIONS:=2000}" "${SPRAY_JITTER:=200}"
 program=/spray/tests/race/spray_race
 contract=/spray/tests/contract/spray_contract
 [ -x $program ] || bail "tests/race is not built"
@@ -123,9 +124,9 @@ neighbours() { # connections while the neighbour's address flips
 	[ $rc != 137 ] && idle && works
 }
 connections() { # many in a row: none is stale, none is left
-	onB cmtime -c $((SPRAY_ROUNDS * 20)) >"$LOGS/cmtime" 2>&1 & local s=$! i rc
+	onB cmtime -c "$SPRAY_CONNECTIONS" >"$LOGS/cmtime" 2>&1 & local s=$! i rc
 	for i in $(seq 50); do rdma res show cm_id | grep -q 'state LISTEN' && break; sleep 0.1; done
-	onA timeout -k 5 50 cmtime -s $B4 -c $((SPRAY_ROUNDS * 20)); rc=$?
+	onA timeout -k 5 150 cmtime -s $B4 -c "$SPRAY_CONNECTIONS"; rc=$?
 	pkill -9 cmtime; wait $s 2>/dev/null
 	[ $rc = 0 ] && idle
 }
@@ -170,6 +171,23 @@ opened() { # every character device, hundreds of times: the module's count stays
 	                pass
 	E
 	[ "$(cat /sys/module/$MODULE/refcnt)" = 0 ]
+}
+
+# UD and multicast clients die at any moment, or their link goes: no GID entry stays behind
+datagrams_killed() {
+	local i j s c m
+	for i in $(seq "$SPRAY_ROUNDS"); do
+		onB udaddy >"$LOGS/us" 2>&1 & s=$!
+		for j in $(seq 20); do rdma res show cm_id | grep -q 'state LISTEN' && break; sleep 0.05; done
+		onA udaddy -s $B4 -c 10 -C 100000 >"$LOGS/uc" 2>&1 & c=$!
+		onA mckey -m 239.0.0.1 -b $A4 -C 1 >"$LOGS/mc" 2>&1 & m=$!
+		sleep 0.$((RANDOM % 4))
+		if [ $((i % 2)) = 0 ]; then kill -9 $c $m; else onA rdma link delete "$DEV_A"; fi
+		kill -9 $c $m $s; wait $c $m $s
+		[ $((i % 2)) = 0 ] || { gone "$DEV_A" && onA rdma link add "$DEV_A" type spray netdev vA; } || return 1
+		for j in $(seq 50); do fabric_gid "$DEV_A" $A4 >/dev/null && break; sleep 0.1; done
+	done 2>/dev/null
+	idle && gids_match hostA vA "$DEV_A" && works
 }
 
 # --- devices come and go while they are read ---
@@ -277,6 +295,36 @@ each_gid() {
 
 # --- namespaces that share nothing ---
 
+# Namespaces with a link and a program in each: one of the three goes first. Sharing is switched meanwhile.
+namespace_storm() { # NS DEVICE
+	local i p
+	for i in $(seq "$SPRAY_ROUNDS"); do
+		ip netns add "$1" || return 1
+		printf '%s\n' "link set lo up" "link add d0 type dummy" "addr add 10.88.0.1/24 dev d0" "link set d0 up" | ip -n "$1" -batch - || return 1
+		ip netns exec "$1" rdma link add "$2" type spray netdev d0 || return 1
+		ip netns exec "$1" $program -a "$2" -b "$2" -T 20 -L 3 >"$LOGS/$1" 2>&1 & p=$!
+		sleep "1.$((RANDOM % 10))"
+		case $((i % 3)) in
+		0) kill -9 $p ;;
+		1) ip netns exec "$1" rdma link delete "$2" || return 1 ;;
+		esac
+		ip netns del "$1"
+		kill -9 $p 2>/dev/null
+		pkill -9 -f -- "-a $2 -b $2"
+		wait $p
+		gone "$2" || return 1
+	done
+}
+namespaces_come_go() {
+	local t a b rc=0
+	( while :; do rdma system set netns exclusive; rdma system set netns shared; rdma dev set spray8 netns stB; done >/dev/null 2>&1 ) & t=$!
+	namespace_storm stA spray8 & a=$!
+	namespace_storm stB spray9 & b=$!
+	wait $a || rc=1
+	wait $b || rc=1
+	kill $t; wait $t 2>/dev/null
+	shared_again && return $rc
+}
 gid_in() { "$1" bash -c ". /spray/fabric.sh; fabric_gid $2 $3"; }
 exclusive() {
 	local i
@@ -340,6 +388,13 @@ without_ipv6() {
 	ip netns del six; gone spray9 && return $rc
 }
 
+# allocations that may wait and single pages, too, and no trace of each
+faults_on() {
+	local f
+	for f in /sys/kernel/debug/{failslab,fail_page_alloc}/ignore-gfp-wait; do echo N >$f || return 1; done
+	echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
+	for f in /sys/kernel/debug/{failslab,fail_page_alloc,fail_usercopy}/verbose; do echo 0 >$f || return 1; done
+}
 storm() { run "$1" "$2" freely "${@:3}"; }
 freely() { set +e; "$@"; }	# what fails on the way is looked at by the function itself
 
@@ -347,10 +402,11 @@ check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
 here "fabric" fabric_direct || bail "no fabric"
 for h in onA onB; do $h sysctl -qw net.ipv6.conf.all.keep_addr_on_down=1 net.ipv6.conf.default.keep_addr_on_down=1; done
 here "rdma link add" fabric_link spray || bail "no device"
+jitter "$SPRAY_JITTER"
 storm "works" 180 works || bail "not even in good weather"
 
 storm "every GID in the table works" 180 each_gid
-storm "$((SPRAY_ROUNDS * 20)) connections by rdma_cm, one after the other" 180 connections
+storm "$SPRAY_CONNECTIONS connections by rdma_cm, one after the other" 180 connections
 storm "the neighbour's address flips while connections are made" 180 neighbours
 storm "rdma_cm to the own IPv4 address" 90 self_cm $A4
 storm "rdma_cm to the own IPv6 address" 90 self_cm $A6
@@ -363,10 +419,12 @@ storm "MTU, MAC and addresses change under traffic" 180 mtu_mac_address
 storm "netdev and device renamed under traffic" 180 renamed
 storm "three loops of down and up under traffic" 180 down_up
 if [ -e /proc/self/fail-nth ]; then
-	nested "allocations fail" 120 /spray/tests/race/spray_objects -a "$DEV_A" -b "$DEV_B" -F
+	here "fault injection" faults_on
+	nested "allocations and copies fail" 120 /spray/tests/race/spray_objects -a "$DEV_A" -b "$DEV_B" -F
 else
-	skip "allocations fail" "kernel without CONFIG_FAULT_INJECTION"
+	skip "allocations and copies fail" "kernel without CONFIG_FAULT_INJECTION"
 fi
+storm "UD and multicast clients killed, their link deleted" 180 datagrams_killed
 storm "a VLAN is served by the link below it" 180 on_vlan
 storm "packets in flight when QP, device and module go" 180 in_flight
 here "fabric down" fabric_down
@@ -386,6 +444,7 @@ storm "bond loses and gets slaves, then goes, under traffic" 180 on_bond
 ip link del d0; ip link del d1
 storm "without IPv6" 180 without_ipv6
 storm "rxe on the same netdev, in either order" 180 beside_rxe
+storm "namespaces come and go with links and programs" 180 namespaces_come_go
 storm "namespaces exclusive" 180 exclusive
 storm "namespaces shared again" 180 shared_again
 check "nobody uses the module" test "$(cat /sys/module/$MODULE/refcnt)" = 0

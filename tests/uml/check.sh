@@ -4,7 +4,7 @@
 # flavour's list.
 # SPRAY_UML_CASES: cases of the contract test, a list of patterns; default for debug: those where halves of a
 # connection, memory and devices come and go under traffic; for plain: all
-# SPRAY_UML_PROFILES: of the fabric
+# SPRAY_UML_PROFILES: of the fabric      SPRAY_OBJECTS: of each kind, default 8000
 . "$(dirname "$0")/common.sh"
 . "$QEMU_DIR/results.sh"
 
@@ -14,8 +14,8 @@ log=$SPRAY_CACHE/check-uml-$flavour
 rm -rf "$log"
 mkdir -p "$log"
 start=$SECONDS
-: "${SPRAY_SEEDS:=1}" "${SPRAY_UML_PROFILES:=clean mixed}"
-export SPRAY_SEEDS
+: "${SPRAY_SEEDS:=1}" "${SPRAY_UML_PROFILES:=clean mixed}" "${SPRAY_OBJECTS:=8000}"
+export SPRAY_SEEDS SPRAY_OBJECTS
 [ "$flavour" = plain ] || : "${SPRAY_UML_CASES:=sizes_*,stream_mixed,stream_few_receives,flag_8,atomics_exact,rnr_exactly_one,error_*,flush_*,responder_*,requester_*,re*_restart,local_dereg_in_flight,churn,modify_refused,loopback_err,thread_*}"
 
 # NAME SECONDS WORDS... (of run.sh)
@@ -26,8 +26,12 @@ guest_tests() {
 		contract  1500 contract $SPRAY_UML_PROFILES
 	E
 	[ "$flavour" = plain ] || cat <<-E
+		noipv6     300 -a ipv6.disable=1 noipv6
 		lifecycle  900 lifecycle
 		race       900 race direct mixed
+		storm     1800 storm
+		objects   1800 objects
+		ulp        900 ulp
 	E
 }
 
