@@ -142,6 +142,14 @@ static void tp_tx_look_until(struct tp_tx *t, u32 psn)
 		t->look_end = psn;
 }
 
+/* An answer faster than any path's is to the first copy. Stamps may run ahead of the clock. */
+static bool tp_tx_too_soon(const struct tp_tx *t, const struct tp_sent *r, u32 now_us)
+{
+	u32 base = READ_ONCE(t->paths->base_us);
+
+	return tp_diff(now_us, r->stamp) < (s32)(base - base / 4);
+}
+
 /* Packet @psn was received. */
 static void tp_tx_got(struct tp_tx *t, u32 psn, struct tp_news *n)
 {
@@ -161,7 +169,7 @@ static void tp_tx_got(struct tp_tx *t, u32 psn, struct tp_news *n)
 		t->lost--;
 	else
 		t->inflight -= r->bytes;
-	if (lost || (rtx && n->now_us - r->stamp < READ_ONCE(t->paths->base_us))) {
+	if (lost || (rtx && tp_tx_too_soon(t, r, n->now_us))) {
 		tp_tx_needless(t, REO_MAX, n->now_us);
 		if (rtx)
 			return;		/* which copy it was is unknown */
