@@ -24,6 +24,13 @@
  * the paths'. Where all are withdrawn but those few and one answers again, the
  * outage was common to them: all are probed at once.
  *
+ * Silence. A loss that a later packet of the same path showed is a loss. One
+ * that only other paths' packets showed, with nothing heard of its own since,
+ * may be a dead path: withdrawn at once, and asked at once. The answer of a
+ * path that lost a packet by chance brings it back a round trip later. If
+ * there is none, whatever died may be shared: paths that were not heard since
+ * are asked, too, before they are used.
+ *
  * Choice. Two draws, not more. Three would even out a fabric that hashes as
  * badly as 28:18:12:6 (two can't give the last spine more than 18 %), but where
  * hashing is ordinary they run in herds to the spine that looked empty a round
@@ -43,11 +50,15 @@ enum {
 	BASE_JUMP_US	= 12000,
 	IDLE_US		= 1000000,
 	PATIENCE_US	= 20000,	/* of a path that has never answered */
-	MARGIN_US	= 1000,		/* timers, interrupts, batching of answers */
+	KNOWN		= 4,		/* so many answered: they are a fair sample */
+	MARGIN_US	= 100,		/* interrupts, batching of answers; late ends show in RTTs */
 	SKIP_MIN_US	= 100,
 	SKIP_MAX_US	= 100000,
 	PROBE_FIRST_US	= 100000,
 	PROBE_MAX_US	= 8000000,
+	QUICK_PROBES	= 4,		/* of a path that fell silent, before the slow schedule; */
+	QUICK_US	= 200,		/* at least that far apart */
+	SUSPECT_US	= 100000,	/* from one general suspicion to the next */
 	PROBE_DOUBLINGS	= 7,		/* from 100 ms past 8 s */
 	LOSSES_BAD	= 2,
 	DRAWS		= 4,
@@ -250,7 +261,7 @@ static void sample_rtt(struct tp_path *p, u32 rtt_us)
 	u32 off = rtt > rtt_us ? rtt - rtt_us : rtt_us - rtt;
 
 	if (!rtt) {
-		WRITE_ONCE(p->var_us, rtt_us / 2);
+		WRITE_ONCE(p->var_us, rtt_us / 4);
 		WRITE_ONCE(p->rtt_us, rtt_us);
 		return;
 	}
@@ -295,15 +306,70 @@ void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us)
 		WRITE_ONCE(p->losses, ++losses);
 	if (losses < LOSSES_BAD || !is_usable(p) || count_usable(g) <= TP_PATHS_MIN_ACTIVE)
 		return;
+	WRITE_ONCE(p->quick, 0);
 	WRITE_ONCE(p->backoff, 0);
 	WRITE_ONCE(p->until_us, now_us + PROBE_FIRST_US);
 	WRITE_ONCE(g->failed, READ_ONCE(g->failed) + 1);
 	set_state(g, p, TP_PATH_BAD);
 }
 
+void tp_path_silent(struct tp_paths *g, u8 ev, u32 now_us)
+{
+	struct tp_path *p = &g->p[ev];
+
+	if (!is_usable(p) || count_usable(g) <= TP_PATHS_MIN_ACTIVE)
+		return;
+	WRITE_ONCE(p->quick, QUICK_PROBES);
+	WRITE_ONCE(p->backoff, 0);
+	WRITE_ONCE(p->until_us, now_us);
+	set_state(g, p, TP_PATH_BAD);
+}
+
 static u32 probe_interval_us(u8 backoff)
 {
 	return min_t(u32, (u32)PROBE_FIRST_US << min_t(u8, backoff, PROBE_DOUBLINGS), PROBE_MAX_US);
+}
+
+static u32 quick_us(const struct tp_path *p)
+{
+	return max_t(u32, 2 * READ_ONCE(p->rtt_us), QUICK_US);
+}
+
+/*
+ * A silent path does not answer: what died may be shared. Paths that were not heard since it fell
+ * silent have to answer a probe before they are used again, as long as half of all remain.
+ */
+static void suspect_unheard(struct tp_paths *g, u32 since_us, u32 now_us)
+{
+	u32 i;
+
+	if (now_us - READ_ONCE(g->suspected_us) < SUSPECT_US)
+		return;
+	WRITE_ONCE(g->suspected_us, now_us);
+	for (i = 0; i < g->n && count_usable(g) > g->n / 2; i++) {
+		if (READ_ONCE(g->p[i].rtt_us) && !tp_before(READ_ONCE(g->p[i].seen_us), since_us))
+			continue;
+		tp_path_silent(g, (u8)i, now_us);
+	}
+}
+
+/* Set the time of the probe after this one. */
+static void next_probe(struct tp_paths *g, struct tp_path *p, u32 now_us)
+{
+	u8 quick = READ_ONCE(p->quick);
+
+	if (quick) {
+		if (quick == QUICK_PROBES - 1)
+			suspect_unheard(g, now_us - quick_us(p), now_us);
+		WRITE_ONCE(p->quick, quick - 1);
+		WRITE_ONCE(p->until_us, now_us + quick_us(p));
+		if (quick == 1)
+			WRITE_ONCE(g->failed, READ_ONCE(g->failed) + 1);
+		return;
+	}
+	if (p->backoff < PROBE_DOUBLINGS)
+		WRITE_ONCE(p->backoff, p->backoff + 1);
+	WRITE_ONCE(p->until_us, now_us + probe_interval_us(p->backoff));
 }
 
 u8 tp_path_probe_due(struct tp_paths *g, u32 now_us)
@@ -318,9 +384,7 @@ u8 tp_path_probe_due(struct tp_paths *g, u32 now_us)
 		if (READ_ONCE(p->state) != TP_PATH_BAD ||
 		    is_ahead(READ_ONCE(p->until_us), now_us, PROBE_MAX_US))
 			continue;
-		if (p->backoff < PROBE_DOUBLINGS)
-			WRITE_ONCE(p->backoff, p->backoff + 1);
-		WRITE_ONCE(p->until_us, now_us + probe_interval_us(p->backoff));
+		next_probe(g, p, now_us);
 		return (u8)i;
 	}
 	return TP_NO_PATH;
@@ -376,15 +440,21 @@ static u32 known_patience_us(const struct tp_path *p)
 	return rtt + 4 * READ_ONCE(p->var_us) + max_t(u32, rtt / 4, MARGIN_US);
 }
 
-/* A path that never answered may be the slowest of all: twice what the slowest known one gets. */
+/*
+ * A path that never answered may be the slowest of all: twice what the slowest known one takes,
+ * and a good while as long as few are known.
+ */
 u32 tp_path_patience_us(const struct tp_paths *g, u8 ev)
 {
-	u32 i, worst = PATIENCE_US;
+	u32 i, known = 0, worst = 0;
 
 	if (READ_ONCE(g->p[ev].rtt_us))
 		return known_patience_us(&g->p[ev]);
-	for (i = 0; i < g->n; i++)
-		if (READ_ONCE(g->p[i].rtt_us))
-			worst = max_t(u32, worst, 2 * known_patience_us(&g->p[i]));
-	return worst;
+	for (i = 0; i < g->n; i++) {
+		if (!READ_ONCE(g->p[i].rtt_us))
+			continue;
+		known++;
+		worst = max_t(u32, worst, 2 * known_patience_us(&g->p[i]));
+	}
+	return known < min_t(u32, g->n, KNOWN) ? max_t(u32, worst, PATIENCE_US) : worst;
 }

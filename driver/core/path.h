@@ -13,8 +13,8 @@
  * uneven; feedback is what fills all spines alike ("power of two choices").
  *
  * States: GOOD; SKIP (marked: bypassed until skip_until); BAD (two losses
- * without a clean ack in between: withdrawn until a probe on it is answered;
- * probed with back-off); DENIED (administrator).
+ * without a clean ack in between, or silence after one: withdrawn until a probe
+ * on it is answered; probed with back-off); DENIED (administrator).
  */
 #ifndef TP_PATH_H
 #define TP_PATH_H
@@ -38,7 +38,7 @@ struct tp_path {
 	u8 state;
 	u8 losses;	/* since the last clean ack */
 	u8 backoff;	/* BAD: doublings of the probe interval */
-	u8 reserved;
+	u8 quick;	/* BAD for its silence: probes left that follow each other quickly */
 	u32 seen_us;	/* time of the last RTT sample */
 	u32 least_us;	/* least RTT since window_us; see path.c on how base_us rises */
 	u32 window_us;
@@ -49,6 +49,7 @@ struct tp_paths {
 	u32 bad;		/* how many are BAD */
 	u32 failed;		/* times that one became BAD */
 	u32 base_us;		/* least RTT over all paths, 0 = none yet */
+	u32 suspected_us;	/* last time that all unheard ones were withdrawn */
 	struct tp_path p[TP_PATHS];
 };
 
@@ -75,6 +76,12 @@ void tp_path_acked(struct tp_paths *g, u8 ev, u32 rtt_us, bool ce, u32 now_us);
 
 /* A burst (or part of one) on @ev was lost; call once per burst. */
 void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us);
+
+/*
+ * A burst on @ev was lost, and nothing sent with it or after it was heard: maybe the path is dead.
+ * Withdrawn at once, and probed at once.
+ */
+void tp_path_silent(struct tp_paths *g, u8 ev, u32 now_us);
 
 /* Next BAD path whose probe is due, or TP_NO_PATH; marks it as probed (back-off doubles, <= 8 s). */
 u8 tp_path_probe_due(struct tp_paths *g, u32 now_us);

@@ -18,7 +18,7 @@
 #include "tx_int.h"
 
 enum {				/* us, unless said */
-	TP_PTO_MIN	= 2000,
+	TP_PTO_MIN	= 500,
 	TP_PTO_INIT	= 50000,	/* nothing known of the paths */
 	TP_RTO_MIN	= 30000,
 	TP_RTO_INIT	= 100000,
@@ -111,7 +111,9 @@ static u64 tp_tx_backed_off(u32 us, u8 backoff)
 
 static void tp_tx_arm_probe(struct tp_tx *t, u64 now)
 {
-	t->probe_at_ns = max_t(u64, now + tp_tx_backed_off(tp_tx_pto_us(t), t->probe_backoff),
+	u8 backoff = t->probe_backoff ? t->probe_backoff - 1 : 0;	/* one may be lost */
+
+	t->probe_at_ns = max_t(u64, now + tp_tx_backed_off(tp_tx_pto_us(t), backoff),
 			       t->quiet_until_ns);
 }
 
@@ -424,13 +426,15 @@ void tp_tx_lose(struct tp_tx *t, u32 psn)
 		t->lost_from = psn;
 }
 
-/* The path of a lost packet is told, once per burst. */
-void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, u32 now_us)
+/* The path of a lost packet is told, once per burst. @silent: nothing was heard of it since. */
+void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, bool silent, u32 now_us)
 {
 	if (r->stamp == t->blamed_stamp)
 		return;
 	t->blamed_stamp = r->stamp;
 	tp_path_lost(t->paths, r->ev, now_us);
+	if (silent)
+		tp_path_silent(t->paths, r->ev, now_us);
 }
 
 /**
@@ -563,7 +567,7 @@ static void tp_tx_rto(struct tp_tx *t, u64 now)
 			continue;
 		bytes += r->bytes;
 		tp_tx_lose(t, psn);
-		tp_tx_blame(t, r, now_us);
+		tp_tx_blame(t, r, false, now_us);
 	}
 	tp_cc_lost(&t->cc, bytes, true, READ_ONCE(t->paths->base_us), now_us);
 	t->rack_at_ns = 0;

@@ -378,6 +378,16 @@ static bool tp_tx_judge(struct tp_tx *t, struct tp_scan *s, struct tp_sent *r, u
 	return false;
 }
 
+/* Was nothing heard of this lost packet's path since it left, not even of its own burst? */
+static bool tp_tx_silent(const struct tp_tx *t, const struct tp_sent *r, u32 psn)
+{
+	const struct tp_sent *before = tp_tx_rec(t, psn - 1);
+
+	if (r->flags & TP_SENT_OVERTAKEN)
+		return false;
+	return before->stamp != r->stamp || !(before->flags & TP_SENT_RECEIVED);
+}
+
 /* Rules 1 and 2. */
 static void tp_tx_find_lost(struct tp_tx *t, struct tp_scan *s, u64 now)
 {
@@ -390,7 +400,7 @@ static void tp_tx_find_lost(struct tp_tx *t, struct tp_scan *s, u64 now)
 			continue;
 		s->bytes += r->bytes;
 		tp_tx_lose(t, psn);
-		tp_tx_blame(t, r, now_us);
+		tp_tx_blame(t, r, tp_tx_silent(t, r, psn), now_us);
 	}
 	if (s->bytes)
 		tp_cc_lost(&t->cc, s->bytes, false, READ_ONCE(t->paths->base_us), now_us);

@@ -36,7 +36,7 @@ static inline bool tp_sent_before(u32 stamp_a, u32 psn_a, u32 stamp_b, u32 psn_b
 
 /* tx.c: a packet is to be sent again; its path is told, once per burst */
 void tp_tx_lose(struct tp_tx *t, u32 psn);
-void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, u32 now_us);
+void tp_tx_blame(struct tp_tx *t, const struct tp_sent *r, bool silent, u32 now_us);
 
 /* tx_path.c: packets that may be sent now (a whole burst, or 0) and the EV for them */
 u32 tp_tx_room(struct tp_tx *t, u32 max_pkts, u32 now_us);

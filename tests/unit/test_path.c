@@ -508,16 +508,16 @@ TEST(rtt__smoothing)
 	assert_int_equal(g.base_us, 0);
 	tp_path_acked(&g, 1, 1000, false, T0);
 	assert_int_equal(g.p[1].rtt_us, 1000);
-	assert_int_equal(g.p[1].var_us, 500);
+	assert_int_equal(g.p[1].var_us, 250);
 	assert_int_equal(g.p[1].base_us, 1000);
 	tp_path_acked(&g, 1, 2000, false, T0);
 	assert_int_equal(g.p[1].rtt_us, 1500);
-	assert_int_equal(g.p[1].var_us, 500 - 125 + 250);
+	assert_int_equal(g.p[1].var_us, 250 - 62 + 250);
 	assert_int_equal(g.p[1].base_us, 1000);
 	assert_int_equal(tp_path_queue_us(&g, 1), 500);
 	tp_path_acked(&g, 1, 800, false, T0);
 	assert_int_equal(g.p[1].rtt_us, 1150);
-	assert_int_equal(g.p[1].var_us, 625 - 156 + 175);
+	assert_int_equal(g.p[1].var_us, 438 - 109 + 175);
 	assert_int_equal(g.p[1].base_us, 800);
 	tp_path_acked(&g, 2, 900, false, T0);
 	assert_int_equal(g.base_us, 800);
@@ -605,9 +605,11 @@ TEST(patience__known)
 	struct tp_paths g = group(8);
 
 	tp_path_acked(&g, 1, 1000, false, T0);
-	assert_int_equal(tp_path_patience_us(&g, 1), 1000 + 4 * 500 + 1000);
+	assert_int_equal(tp_path_patience_us(&g, 1), 1000 + 4 * 250 + 250);
 	tp_path_acked(&g, 2, 8000, false, T0);
-	assert_int_equal(tp_path_patience_us(&g, 2), 8000 + 4 * 4000 + 2000);
+	assert_int_equal(tp_path_patience_us(&g, 2), 8000 + 4 * 2000 + 2000);
+	tp_path_acked(&g, 3, 40, false, T0);
+	assert_int_equal(tp_path_patience_us(&g, 3), 40 + 4 * 10 + 100);
 }
 
 TEST(patience__unknown)
@@ -618,7 +620,103 @@ TEST(patience__unknown)
 	tp_path_acked(&g, 1, 1000, false, T0);
 	assert_int_equal(tp_path_patience_us(&g, 0), 20 * MS);
 	tp_path_acked(&g, 2, 8000, false, T0);
-	assert_int_equal(tp_path_patience_us(&g, 0), 2 * 26 * MS);
+	assert_int_equal(tp_path_patience_us(&g, 0), 2 * 18 * MS);
+}
+
+/* Once a few are known, the others are hardly slower by orders of magnitude. */
+TEST(patience__unknown_among_known)
+{
+	struct tp_paths g = group(8);
+	u8 i;
+
+	for (i = 1; i <= 3; i++)
+		tp_path_acked(&g, i, 1000, false, T0);
+	assert_int_equal(tp_path_patience_us(&g, 0), 20 * MS);
+	tp_path_acked(&g, 4, 1000, false, T0);
+	assert_int_equal(tp_path_patience_us(&g, 0), 2 * 2250);
+	g = group(2);
+	tp_path_acked(&g, 1, 1000, false, T0);
+	assert_int_equal(tp_path_patience_us(&g, 0), 20 * MS);
+}
+
+/* ---- silence ---- */
+
+static struct tp_paths group_heard(u32 n, u32 at)
+{
+	struct tp_paths g = group(n);
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		tp_path_acked(&g, (u8)i, 100, false, at);
+	return g;
+}
+
+TEST(silent__asked_at_once)
+{
+	struct tp_paths g = group_heard(8, T0);
+	u32 i, at = T0;
+
+	tp_path_silent(&g, 3, T0);
+	assert_int_equal(g.p[3].state, TP_PATH_BAD);
+	assert_int_equal(g.bad, 1);
+	for (i = 0; i < 4; i++, at += 200) {
+		assert_int_equal(g.failed, 0);	/* it may have been chance */
+		assert_int_equal(tp_path_probe_due(&g, at), 3);
+		assert_int_equal(tp_path_probe_due(&g, at + 199), TP_NO_PATH);
+	}
+	assert_int_equal(g.failed, 1);
+	assert_int_equal(tp_path_probe_due(&g, at), 3);
+	assert_int_equal(tp_path_probe_due(&g, at + 200 * MS - 1), TP_NO_PATH);
+	assert_int_equal(tp_path_probe_due(&g, at + 200 * MS), 3);
+	tp_path_revived(&g, g.p[3].entropy);
+	assert_int_equal(g.bad, 0);
+}
+
+/* A path that answers was not dead, and counts as none that failed. */
+TEST(silent__by_chance)
+{
+	struct tp_paths g = group_heard(8, T0);
+
+	tp_path_silent(&g, 3, T0);
+	assert_int_equal(tp_path_probe_due(&g, T0), 3);
+	tp_path_revived(&g, g.p[3].entropy);
+	assert_int_equal(g.p[3].state, TP_PATH_GOOD);
+	assert_int_equal(g.failed, 0);
+	assert_int_equal(tp_path_probe_due(&g, T0 + 1 * S), TP_NO_PATH);
+}
+
+TEST(silent__not_below_the_minimum)
+{
+	struct tp_paths g = group_heard(5, T0);
+
+	tp_path_silent(&g, 0, T0);
+	tp_path_silent(&g, 1, T0);
+	assert_int_equal(g.bad, 1);
+	assert_int_equal(g.p[1].state, TP_PATH_GOOD);
+}
+
+/* What died may be shared: once the first probe stays unanswered, others have to answer, too. */
+TEST(silent__others_not_heard_since)
+{
+	struct tp_paths g = group_heard(16, T0);
+	u32 i;
+
+	for (i = 0; i < 12; i++)
+		tp_path_acked(&g, (u8)i, 100, false, T0 + 100 * MS);
+	g.suspected_us = T0;
+	tp_path_silent(&g, 3, T0 + 100 * MS);
+	assert_int_equal(tp_path_probe_due(&g, T0 + 100 * MS), 3);
+	assert_int_equal(g.bad, 1);
+	assert_int_equal(tp_path_probe_due(&g, T0 + 100 * MS + 200), 3);
+	assert_int_equal(g.bad, 5);
+	for (i = 12; i < 16; i++)
+		assert_int_equal(tp_path_probe_due(&g, T0 + 100 * MS + 200), i);
+	/* not again before long, and never more than half */
+	tp_path_silent(&g, 0, T0 + 100 * MS + 300);
+	g.p[1].seen_us = T0;
+	tp_path_probe_due(&g, T0 + 100 * MS + 300);
+	tp_path_probe_due(&g, T0 + 100 * MS + 600);
+	assert_int_equal(g.p[1].state, TP_PATH_GOOD);
 }
 
 /* ---- four spines ---- */
@@ -743,6 +841,11 @@ int main(void)
 		RUN(base__after_idle),
 		RUN(patience__known),
 		RUN(patience__unknown),
+		RUN(patience__unknown_among_known),
+		RUN(silent__asked_at_once),
+		RUN(silent__by_chance),
+		RUN(silent__not_below_the_minimum),
+		RUN(silent__others_not_heard_since),
 		RUN(model__uneven_hash),
 	};
 
