@@ -4,7 +4,11 @@
  * queueing delay says how far to go, a mark only that something is wrong.
  *
  *   delay   queueing delay of the packets acknowledged; avg: smoothed, gain 1/8
- *   target  max(base RTT, TARGET_US)
+ *   target  max(base RTT, min(time that 64 packets need at the present rate +
+ *           4 x mean deviation of delay, TARGET_US)): our own bursts are no
+ *           congestion, nor are ends that answer late by some ms (under an
+ *           emulator, on busy virtual CPUs); where both are small, neither may
+ *           the target be larger than switches have queues
  *
  *                     no mark                              mark
  *   delay < target    cwnd += max / 32 x (target - delay)  hold (the EV moves, path.c)
@@ -34,15 +38,14 @@
 #include "cc.h"
 
 enum {
-	/*
-	 * Ends under an emulator or on busy virtual CPUs answer late by some
-	 * ms; a lower target would take that for a queue.
-	 */
-	TARGET_US	= 3000,
+	TARGET_US	= 3000,		/* at most, unless the way is longer; and while nothing is known */
+	TARGET_PACKETS	= 64,
+	NOISE		= 4,
 	MIN_PACKETS	= 16,		/* one for each of 16 paths */
 	START_PACKETS	= 64,
 	GROWTH		= 32,		/* of the largest window per RTT, at most */
 	AVG_GAIN	= 8,
+	DEV_GAIN	= 16,
 	CALM_MAX	= 10,
 };
 
@@ -63,15 +66,21 @@ void tp_cc_init(struct tp_cc *c, u32 packet_bytes, u32 max_packets)
 	c->calm = CALM_MAX;
 }
 
-static u32 target_us(u32 base_us)
-{
-	return max_t(u32, base_us, TARGET_US);
-}
-
 /* What a packet sent now will need, us. */
 static u32 round_us(const struct tp_cc *c, u32 base_us)
 {
 	return (base_us ? base_us : TARGET_US) + c->avg_delay_us;
+}
+
+/* Queueing delay to aim at: see the head of the file. */
+static u32 target_us(const struct tp_cc *c, u32 base_us)
+{
+	u32 own;
+
+	if (!base_us)
+		return TARGET_US;
+	own = (u32)div_u64((u64)round_us(c, base_us) * TARGET_PACKETS * c->packet, c->cwnd);
+	return max_t(u32, base_us, min_t(u32, own + NOISE * c->dev_us, TARGET_US));
 }
 
 static void roll_round(struct tp_cc *c, u32 base_us, u32 now_us)
@@ -88,6 +97,10 @@ static void roll_round(struct tp_cc *c, u32 base_us, u32 now_us)
 
 static void average(struct tp_cc *c, u32 queue_us)
 {
+	u32 off = queue_us > c->avg_delay_us ? queue_us - c->avg_delay_us :
+					       c->avg_delay_us - queue_us;
+
+	c->dev_us = c->dev_us - c->dev_us / DEV_GAIN + off / DEV_GAIN;
 	if (queue_us > c->avg_delay_us)
 		c->avg_delay_us += (queue_us - c->avg_delay_us) / AVG_GAIN;
 	else
@@ -112,7 +125,7 @@ static void set_cut(struct tp_cc *c, u32 cwnd, u32 now_us)
 static void cut(struct tp_cc *c, u32 base_us, u32 now_us)
 {
 	u32 avg = c->avg_delay_us;
-	u32 target = target_us(base_us);
+	u32 target = target_us(c, base_us);
 	u32 less;
 
 	if (avg <= target || !may_cut(c, base_us, now_us))
@@ -142,7 +155,7 @@ static u32 growth(const struct tp_cc *c)
 
 static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us)
 {
-	u32 target = target_us(base_us);
+	u32 target = target_us(c, base_us);
 
 	if (c->avg_delay_us >= target / 4)
 		c->slow_start = false;
@@ -162,7 +175,7 @@ static bool is_lossy(const struct tp_cc *c)
 void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us, bool ce, bool limited,
 	       u32 now_us)
 {
-	u32 target = target_us(base_us);
+	u32 target = target_us(c, base_us);
 
 	roll_round(c, base_us, now_us);
 	c->acked += bytes;

@@ -14,6 +14,7 @@
  * @packet: bytes of a packet
  * @inc: increase gathered in this adjustment period, bytes x bytes
  * @avg_delay_us: smoothed queueing delay
+ * @dev_us: its mean deviation
  * @last_cut_us: time of the last decrease, us
  * @acked: bytes acknowledged since @epoch_us
  * @acked_prev: the same of the round trip before
@@ -29,6 +30,7 @@ struct tp_cc {
 	u32 min;
 	u32 packet;
 	u32 avg_delay_us;
+	u32 dev_us;
 	u32 last_cut_us;
 	u32 acked;
 	u32 acked_prev;

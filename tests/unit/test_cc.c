@@ -25,7 +25,7 @@ static struct tp_cc fresh(void)
 	return c;
 }
 
-/* Past slow start, in a round trip of its own. */
+/* Past slow start, in a round trip of its own, among ends as noisy as the largest target is for. */
 static struct tp_cc steady(u32 cwnd, u32 avg)
 {
 	struct tp_cc c = fresh();
@@ -33,6 +33,7 @@ static struct tp_cc steady(u32 cwnd, u32 avg)
 	c.slow_start = false;
 	c.cwnd = cwnd;
 	c.avg_delay_us = avg;
+	c.dev_us = TARGET;
 	c.epoch_us = T0;
 	return c;
 }
@@ -115,7 +116,7 @@ TEST(ack__nothing_is_lost_in_rounding)
 	u32 i;
 
 	for (i = 0; i < 1000 * PKT / 50; i++)
-		ack(&c, 50, TARGET - TARGET / 64, false, T0);	/* half a packet per RTT */
+		tp_cc_ack(&c, 50, TARGET - TARGET / 64, TARGET, false, true, T0);	/* half a packet per RTT */
 	assert_in_range(c.cwnd, 1000 * PKT + 450, 1000 * PKT + 500);
 }
 
@@ -137,6 +138,35 @@ TEST(ack__target_of_a_long_path)
 
 	tp_cc_ack(&c, 100 * PKT, 10000, 20000, false, true, T0);
 	assert_int_equal(c.cwnd, 116 * PKT);
+}
+
+/* Where nothing is noisy, the target is what our own bursts need, or the way. */
+TEST(ack__target_of_a_fast_path)
+{
+	struct tp_cc c = steady(400 * PKT, 30);
+
+	c.dev_us = 0;
+	tp_cc_ack(&c, PKT, 30, 14, false, true, T0);	/* twice the 14 us of the way */
+	assert_in_range(c.cwnd, 200 * PKT, 399 * PKT);
+	c = steady(400 * PKT, 30);
+	c.dev_us = 10;					/* target 40 us and more */
+	tp_cc_ack(&c, PKT, 30, 14, false, true, T0);
+	assert_true(c.cwnd >= 400 * PKT);
+	c = steady(20 * PKT, 30);
+	c.dev_us = 0;					/* 64 packets need 3 round trips of 44 us */
+	tp_cc_ack(&c, PKT, 30, 14, true, true, T0);
+	assert_int_equal(c.cwnd, 20 * PKT);
+}
+
+TEST(ack__deviation)
+{
+	struct tp_cc c = steady(100 * PKT, 1000);
+
+	c.dev_us = 160;
+	ack(&c, PKT, 1320, false, T0);
+	assert_int_equal(c.dev_us, 160 - 10 + 20);
+	ack(&c, PKT, 1000, false, T0);
+	assert_int_equal(c.dev_us, 170 - 10 + 2);	/* the average is at 1040 */
 }
 
 TEST(ack__not_limited_no_growth)
@@ -600,6 +630,8 @@ int main(void)
 		RUN(ack__nothing_is_lost_in_rounding),
 		RUN(ack__fair_at_target),
 		RUN(ack__target_of_a_long_path),
+		RUN(ack__target_of_a_fast_path),
+		RUN(ack__deviation),
 		RUN(ack__not_limited_no_growth),
 		RUN(ack__never_above_max),
 		RUN(ack__mark_below_target_holds),
