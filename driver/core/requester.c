@@ -367,6 +367,7 @@ static void tp_req_rnr(struct tp_req *q, u64 now, const struct tp_ack *a)
 	q->tx.quiet_until_ns = q->rnr_until_ns;
 	q->tx.probe_wanted = false;
 	q->tx.probe_backoff = 0;
+	q->tx.vain = 0;
 	q->tx.probe_at_ns = q->rnr_until_ns;
 }
 
@@ -637,15 +638,9 @@ void tp_req_flush(struct tp_req *q)
 static u64 tp_req_retry_end(const struct tp_req *q)
 {
 	u64 base = q->tx.last_progress_ns, one;
-	bool all;
 
-	/*
-	 * A clock that jumped is no proof of silence: ask twice before giving
-	 * up. Once all is received answers are progress, however long they
-	 * have been asked for: then two whole waits for one must be in vain.
-	 */
-	all = tp_tx_all_received(&q->tx);
-	if (!q->timeout_ns || (all ? q->tx.silent < 3 : q->tx.probe_backoff < 2))
+	/* A clock that jumped is no proof of silence: two probes must have been given their time. */
+	if (!q->timeout_ns || q->tx.vain < TP_VAIN)
 		return ~0ULL;
 	if (q->rnr_wait)
 		base = max(base, q->rnr_until_ns);
@@ -676,9 +671,7 @@ void tp_req_timeout(struct tp_req *q, u64 now)
 {
 	if (q->dead || q->tx.head == q->tx.tail)
 		return;
-	if (now >= tp_req_retry_end(q)) {
-		q->dead = TP_RETRY_EXC;
-		return;
-	}
 	tp_tx_timeout(&q->tx, now);
+	if (now >= tp_req_retry_end(q))
+		q->dead = TP_RETRY_EXC;
 }

@@ -23,6 +23,7 @@ enum {				/* us, unless said */
 	TP_RTO_MIN	= 30000,
 	TP_RTO_INIT	= 100000,
 	TP_WAIT_MAX	= 500000,	/* with back-off */
+	TP_JUMP		= 100000,	/* timers are not that late, unless the clock jumped */
 	TP_STAMP_AHEAD	= 10000,
 	TP_LOCAL_RETRY	= 1000,		/* after a refusal of the local stack */
 	TP_PATH_PROBE	= TP_PROBE_ID + 1, /* bit in the id of probes that test a path */
@@ -113,6 +114,8 @@ static void tp_tx_arm_probe(struct tp_tx *t, u64 now)
 {
 	u8 backoff = t->probe_backoff ? t->probe_backoff - 1 : 0;	/* one may be lost */
 
+	if (now > t->probe_at_ns + TP_JUMP * 1000ULL)
+		t->vain = 0;
 	t->probe_at_ns = max_t(u64, now + tp_tx_backed_off(tp_tx_pto_us(t), backoff),
 			       t->quiet_until_ns);
 }
@@ -144,6 +147,7 @@ void tp_tx_wake(struct tp_tx *t, u64 now)
 	t->rto_backoff = 0;
 	t->probe_backoff = 0;
 	t->silent = 0;
+	t->vain = 0;
 	tp_tx_arm(t, now);
 }
 
@@ -600,6 +604,7 @@ void tp_tx_timeout(struct tp_tx *t, u64 now)
 	if (now >= t->probe_at_ns) {
 		t->probe_wanted = true;
 		t->silent += t->silent <= TP_SILENT;
+		t->vain += t->vain < TP_VAIN;
 		t->probe_backoff += t->probe_backoff < 16;
 		tp_tx_arm_probe(t, now);
 	}

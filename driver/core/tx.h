@@ -96,6 +96,7 @@ enum {
 enum {
 	TP_DELAYS	= 16,		/* power of two */
 	TP_PROBE_ID	= 0x7fff,	/* mask of the ids of probes that count */
+	TP_VAIN		= 3,		/* waits: the one before the first probe, and those of two probes */
 };
 
 /**
@@ -105,6 +106,8 @@ enum {
  * @rto_backoff: doublings of the RTO since the last sign of life
  * @probe_backoff: probes since the last progress, hence doublings of their interval
  * @silent: probes since anything was heard
+ * @vain: waits of the probe timer since the last progress, whatever was answered; those before the
+ *	clock jumped do not count
  * @reo: how much this fabric reorders inside a path: 0 not at all; else rules 1 and 2 wait
  *	longer, doubling with each step
  * @reo_good: retransmissions that were needed since @reo moved
@@ -147,6 +150,7 @@ struct tp_tx {
 	u8 rto_backoff;
 	u8 probe_backoff;
 	u8 silent;
+	u8 vain;
 	u8 reo;
 	u8 reo_good;
 	u8 q_pos;

@@ -225,8 +225,10 @@ static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, s
 		return false;
 	if (a->entropy)
 		tp_path_revived(t->paths, a->entropy);
-	if (tp_tx_all_received(t))
-		t->last_progress_ns = now;	/* the peer lives, and only its own side makes us wait */
+	if (tp_tx_all_received(t)) {		/* the peer lives, and only its own side makes us wait */
+		t->last_progress_ns = now;
+		t->vain = 0;
+	}
 	if (!t->probe_open || a->probe_id != t->probe_id)
 		return false;
 	t->probe_open = false;

@@ -1126,6 +1126,36 @@ TEST(retry__a_clock_that_jumps_is_no_silence)
 	assert_int_equal(done(0), TP_OK);
 }
 
+/* Nor if probes were answered, or are, without anything new: the wait starts anew. */
+TEST(retry__a_clock_that_jumps_among_answers)
+{
+	u32 i, how, asked;
+
+	for (how = 0; how < 2; how++) {
+		start();
+		post(TP_WRITE, 10);
+		send_all();
+		for (i = 0; i < 100 && q.tx.vain < TP_VAIN; i++) {
+			now = tp_req_deadline(&q);
+			tp_req_timeout(&q, now);
+			while (get_probe())
+				answer(0, 0, TP_SYN_ACK, 31);
+			send_all();
+		}
+		now += 100000 * MS;
+		if (how)
+			answer(0, 0, TP_SYN_ACK, 31);
+		for (i = 0, asked = 0; i < 100 && !q.dead; i++) {
+			now = max(now, tp_req_deadline(&q));
+			tp_req_timeout(&q, now);
+			send_all();
+			asked += get_probe();
+		}
+		assert_int_equal(q.dead, TP_RETRY_EXC);
+		assert_in_range(asked, 2, 10);
+	}
+}
+
 TEST(retry__a_peer_that_answers_lives)
 {
 	u32 i;
@@ -1464,6 +1494,7 @@ int main(void)
 		RUN(retry__not_before_a_loss_can_be_known),
 		RUN(retry__for_ever),
 		RUN(retry__a_clock_that_jumps_is_no_silence),
+		RUN(retry__a_clock_that_jumps_among_answers),
 		RUN(retry__a_peer_that_answers_lives),
 		RUN(retry__answers_without_receipt_count),
 		RUN(retry__rnr_wait_is_excluded),
