@@ -21,7 +21,7 @@ race() { # NAME OPTION...
 # what holds on to a device or an MR shows when all is taken down
 down() { fabric_down; [ "$(cat "/sys/module/$MODULE/refcnt")" = 0 ]; }
 
-check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
+here "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
 jitter "$SPRAY_JITTER"
 up=
 for p; do

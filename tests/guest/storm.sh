@@ -398,7 +398,7 @@ faults_on() {
 storm() { run "$1" "$2" freely "${@:3}"; }
 freely() { set +e; "$@"; }	# what fails on the way is looked at by the function itself
 
-check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
+here "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
 here "fabric" fabric_direct || bail "no fabric"
 for h in onA onB; do $h sysctl -qw net.ipv6.conf.all.keep_addr_on_down=1 net.ipv6.conf.default.keep_addr_on_down=1; done
 here "rdma link add" fabric_link spray || bail "no device"
