@@ -736,6 +736,7 @@ static u32 spray_rx_rc(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, 
 	if (rx->ce)
 		spray_count(qp->dev, rx_ecn_marked);
 	len -= TP_ICRC_LEN;
+	spray_jitter();		/* held by a reference alone */
 	spin_lock(lock);
 	if (to_resp)
 		up = qp->resp.live || qp->resp.core.syndrome == TP_SYN_NAK;
@@ -788,6 +789,7 @@ void spray_rx_end(struct spray_rx *rx)
 	for (i = 0; i < rx->n; i++) {
 		if (rx->touched[i].half)
 			spray_rx_serve(rx->touched[i].qp, rx->touched[i].half);
+		spray_jitter();
 		spray_qp_put(rx->touched[i].qp);
 	}
 	rx->n = 0;
