@@ -35,6 +35,8 @@ for p; do
 	[ "$p" = direct ] || here "profile $p" fabric_profile "$p" || continue
 	for seed in $SPRAY_SEEDS; do
 		race "$p/$seed" -s "$seed"
+		# few links whose memory or QP goes, all the time: those who copy just then are met more often
+		[ "$p" != direct ] || race "$p/$seed ends" -s "$seed" -L 2 -o destroy,dereg
 		[ "$p" = clean ] || [ "$SPRAY_TYPE" != spray ] || race "$p/$seed hostile" -s "$seed" -H
 	done
 	rdma res show qp | grep -E "link ${SPRAY_TYPE}[ab]/" | grep -v 'type GSI' >"$LOGS/left"
