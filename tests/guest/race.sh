@@ -15,8 +15,11 @@ program=/spray/tests/race/spray_race
 
 race() { # NAME OPTION...
 	local name=$1; shift
+	# details of objects that come and go are read meanwhile
+	( while :; do for i in qp cq mr srq; do rdma -dd resource show $i; sleep 0.2; done; done >/dev/null 2>&1 ) & local reader=$!
 	# shellcheck disable=SC2086
 	nested "$name" $((SPRAY_RACE_SECONDS + 240)) $program -a "$DEV_A" -b "$DEV_B" -T "$SPRAY_RACE_SECONDS" "$@" $SPRAY_RACE_ARGS
+	kill $reader; wait $reader 2>/dev/null
 }
 # what holds on to a device or an MR shows when all is taken down
 down() { fabric_down; [ "$(cat "/sys/module/$MODULE/refcnt")" = 0 ]; }

@@ -182,8 +182,8 @@ datagrams_killed() {
 		onA udaddy -s $B4 -c 10 -C 100000 >"$LOGS/uc" 2>&1 & c=$!
 		onA mckey -m 239.0.0.1 -b $A4 -C 1 >"$LOGS/mc" 2>&1 & m=$!
 		sleep 0.$((RANDOM % 4))
-		if [ $((i % 2)) = 0 ]; then kill -9 $c $m; else onA rdma link delete "$DEV_A"; fi
-		kill -9 $c $m $s; wait $c $m $s
+		[ $((i % 2)) = 0 ] || onA rdma link delete "$DEV_A"
+		pkill -9 'udaddy|mckey'; wait $c $m $s
 		[ $((i % 2)) = 0 ] || { gone "$DEV_A" && onA rdma link add "$DEV_A" type spray netdev vA; } || return 1
 		for j in $(seq 50); do fabric_gid "$DEV_A" $A4 >/dev/null && break; sleep 0.1; done
 	done 2>/dev/null
@@ -211,7 +211,7 @@ netdevs_come_go() {
 	done
 }
 read_sysfs() { cat /sys/class/infiniband/spray[89]/ports/1/{rate,state,gids/0,gid_attrs/ndevs/0,hw_counters/*} /sys/class/infiniband/spray[89]/node_guid; }
-read_netlink() { rdma dev show; rdma link show; rdma statistic show; rdma resource show; rdma resource show qp; }
+read_netlink() { rdma dev show; rdma link show; rdma statistic show; rdma resource show; local i; for i in qp cq mr pd srq cm_id; do rdma -dd resource show $i; done; }
 addresses_change() { # the device comes and goes, too
 	times "link set d0 address 02:00:00:00:01:11" "addr add 10.78.0.1/24 dev d0" "link set d0 address 02:00:00:00:01:22" "addr del 10.78.0.1/24 dev d0" | ip -force -batch -
 }
