@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # Objects of every kind by the thousand; then memory, resources and the module's count are where they were.
 #
-# SPRAY_OBJECTS: of each kind in turn and as many in heaps, default 64000 (contexts an eighth, connected pairs a fourth)
+# SPRAY_OBJECTS: of each kind in turn and as many in heaps, default 64000 (connected pairs half as many)
 # SPRAY_CONNECTED: QPs that are connected at once, default 2000
 . "$(dirname "$0")/lib.sh"
 

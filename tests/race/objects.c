@@ -240,8 +240,8 @@ static const struct kind {
 	{ "MW 2", mw2_make, mw_end, 1, 32000, NULL },
 	{ "AH", ah_make, ah_end, 1, 64000, NULL },
 	{ "comp channel", channel_make, channel_end, 1, 4000, NULL },
-	{ "context", context_make, context_end, 8, 500, NULL },
-	{ "connected pair", conn_make, conn_end, 4, 0, conn_use },
+	{ "context", context_make, context_end, 1, 500, NULL },
+	{ "connected pair", conn_make, conn_end, 2, 0, conn_use },
 };
 
 /* --- counting --- */
