@@ -17,9 +17,9 @@
  */
 static u32 spray_srq_posted(struct spray_srq *srq)
 {
-	if (srq->ctl)
-		srq->prod += min(smp_load_acquire(&srq->ctl->prod) - srq->prod,
-				 srq->entries - (srq->prod - srq->cons));
+	if (srq->m.ctl)
+		srq->prod += min(smp_load_acquire(&srq->m.ctl->prod) - srq->prod,
+				 srq->m.entries - (srq->prod - srq->cons));
 	return srq->prod - srq->cons + srq->n_returned;
 }
 
@@ -47,8 +47,8 @@ static void spray_srq_out_of_line(struct spray_srq *srq, struct spray_srq_seat *
 	seat->waiting = false;
 	srq->granted -= seat->granted;
 	seat->granted = false;
-	if (srq->ctl && list_empty(&srq->waiters))
-		WRITE_ONCE(srq->ctl->need_doorbell, 0);
+	if (srq->m.ctl && list_empty(&srq->waiters))
+		WRITE_ONCE(srq->m.ctl->need_doorbell, 0);
 }
 
 /* @posted: what is left. Only a queue that is armed looks, and it is armed for one event. */
@@ -73,10 +73,10 @@ static void spray_srq_bind(struct spray_srq *srq, struct spray_srq_seat *seat)
 		return;
 	}
 	spray_rqe_copy(spray_entry_rqe(seat->entry),
-		       srq->slots + (size_t)(srq->cons & srq->mask) * srq->slot, srq->max_sge);
+		       srq->m.slots + (size_t)(srq->cons & srq->m.mask) * srq->slot, srq->max_sge);
 	srq->cons++;
-	if (srq->ctl)
-		smp_store_release(&srq->ctl->cons, srq->cons);
+	if (srq->m.ctl)
+		smp_store_release(&srq->m.ctl->cons, srq->cons);
 }
 
 struct spray_rqe *spray_srq_take(struct spray_srq_seat *seat)
@@ -111,8 +111,8 @@ bool spray_srq_wait(struct spray_srq_seat *seat)
 		list_add_tail(&seat->link, &srq->waiters);
 		seat->waiting = true;
 	}
-	if (srq->ctl)
-		WRITE_ONCE(srq->ctl->need_doorbell, 1);
+	if (srq->m.ctl)
+		WRITE_ONCE(srq->m.ctl->need_doorbell, 1);
 	/* Pairs with a user who posts: index, full barrier, word. Here: word, full barrier, index. */
 	smp_mb();
 	spray_srq_grant(srq, spray_srq_posted(srq));
@@ -172,11 +172,11 @@ void spray_srq_rise(struct spray_srq_seat *seat)
 
 static int spray_srq_post_one(struct spray_srq *srq, const struct ib_recv_wr *wr)
 {
-	if (srq->prod - srq->cons >= srq->entries)
+	if (srq->prod - srq->cons >= srq->m.entries)
 		return -ENOMEM;
 	if (wr->num_sge < 0 || wr->num_sge > srq->max_sge)
 		return -EINVAL;
-	spray_rqe_fill(srq->slots + (size_t)(srq->prod & srq->mask) * srq->slot, wr);
+	spray_rqe_fill(srq->m.slots + (size_t)(srq->prod & srq->m.mask) * srq->slot, wr);
 	srq->prod++;
 	return 0;
 }
@@ -190,7 +190,7 @@ int spray_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr,
 	unsigned long flags;
 	int err = 0;
 
-	if (srq->ctl && wr) {
+	if (srq->m.ctl && wr) {
 		*bad = wr;
 		return -EINVAL;
 	}
@@ -231,26 +231,50 @@ static void spray_srq_task(struct tasklet_struct *t)
 		srq->ib.event_handler(&ev, srq->ib.srq_context);
 }
 
-static int spray_srq_map(struct spray_srq *srq, struct ib_udata *udata)
+static void spray_srq_mem_free(struct spray_srq_mem *m)
+{
+	if (m->mmap)
+		rdma_user_mmap_entry_remove(&m->mmap->entry);
+	else
+		kvfree(m->slots);
+}
+
+/* The answers of create and resize begin alike. */
+static int spray_srq_map(struct spray_srq_mem *m, u32 slot, struct ib_udata *udata,
+			 struct spray_create_srq_resp *resp)
 {
 	struct spray_ucontext *uctx = rdma_udata_to_drv_context(udata, struct spray_ucontext, ib);
-	struct spray_create_srq_resp resp = { .entries = srq->entries, .slot = srq->slot };
 	struct spray_mmap *map;
 	void *mem;
 	u64 offset;
 
-	resp.mmap_size = PAGE_ALIGN(SPRAY_SRQ_RING_OFFSET + srq->entries * srq->slot);
-	mem = vmalloc_user(resp.mmap_size);
+	*resp = (struct spray_create_srq_resp) { .entries = m->entries, .slot = slot };
+	resp->mmap_size = PAGE_ALIGN(SPRAY_SRQ_RING_OFFSET + m->entries * slot);
+	mem = vmalloc_user(resp->mmap_size);
 	if (!mem)
 		return -ENOMEM;
-	map = spray_mmap_new(&uctx->ib, mem, resp.mmap_size, &offset);
+	map = spray_mmap_new(&uctx->ib, mem, resp->mmap_size, &offset);
 	if (IS_ERR(map))
 		return PTR_ERR(map);
-	srq->mmap = map;
-	srq->ctl = mem;
-	srq->slots = mem + SPRAY_SRQ_RING_OFFSET;
-	resp.mmap_offset = offset;
-	return spray_udata_respond(udata, &resp, sizeof(resp));
+	m->mmap = map;
+	m->ctl = mem;
+	m->slots = mem + SPRAY_SRQ_RING_OFFSET;
+	resp->mmap_offset = offset;
+	return 0;
+}
+
+/* Room for @wr entries or more. @resp is for a user to be told. */
+static int spray_srq_mem_new(struct spray_srq_mem *m, u32 wr, u32 slot, struct ib_udata *udata,
+			     struct spray_create_srq_resp *resp)
+{
+	if (!wr || wr > SPRAY_MAX_SRQ_WR)
+		return -EINVAL;
+	m->entries = roundup_pow_of_two(wr);
+	m->mask = m->entries - 1;
+	if (udata)
+		return spray_srq_map(m, slot, udata, resp);
+	m->slots = kvcalloc(m->entries, slot, GFP_KERNEL);
+	return m->slots ? 0 : -ENOMEM;
 }
 
 static void spray_srq_free(struct spray_srq *srq)
@@ -259,41 +283,113 @@ static void spray_srq_free(struct spray_srq *srq)
 
 	list_for_each_entry_safe(e, next, &srq->returned, link)
 		kfree(e);
-	if (srq->mmap)
-		rdma_user_mmap_entry_remove(&srq->mmap->entry);
-	else
-		kvfree(srq->slots);
+	spray_srq_mem_free(&srq->m);
 }
 
 int spray_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib_udata *udata)
 {
 	struct ib_srq_attr *attr = &init->attr;
 	struct spray_srq *srq = to_ssrq(ib);
-	int err = 0;
+	struct spray_create_srq_resp resp;
+	int err;
 
 	if (init->srq_type != IB_SRQT_BASIC)
 		return -EOPNOTSUPP;
-	if (!attr->max_wr || attr->max_wr > SPRAY_MAX_SRQ_WR || attr->max_sge > SPRAY_MAX_SGE)
+	if (attr->max_sge > SPRAY_MAX_SGE)
 		return -EINVAL;
 	attr->max_sge = max_t(u32, attr->max_sge, 1);
-	attr->max_wr = roundup_pow_of_two(attr->max_wr);
+	mutex_init(&srq->resize);
 	spin_lock_init(&srq->lock);
 	INIT_LIST_HEAD(&srq->returned);
 	INIT_LIST_HEAD(&srq->waiters);
 	tasklet_setup(&srq->task, spray_srq_task);
-	srq->entries = attr->max_wr;
-	srq->mask = srq->entries - 1;
 	srq->max_sge = attr->max_sge;
 	srq->slot = ALIGN(sizeof(struct spray_rqe) + srq->max_sge * sizeof(struct spray_sge),
 			  SPRAY_RING_ALIGN);
-	if (udata) {
-		err = spray_srq_map(srq, udata);
-	} else {
-		srq->slots = kvcalloc(srq->entries, srq->slot, GFP_KERNEL);
-		err = srq->slots ? 0 : -ENOMEM;
-	}
+	err = spray_srq_mem_new(&srq->m, attr->max_wr, srq->slot, udata, &resp);
+	if (!err && udata)
+		err = spray_udata_respond(udata, &resp, sizeof(resp));
 	if (err)
 		spray_srq_free(srq);
+	attr->max_wr = srq->m.entries;
+	return err;
+}
+
+static void spray_srq_copy_slots(const struct spray_srq *srq, struct spray_srq_mem *to, u32 from,
+				 u32 end)
+{
+	for (; from != end; from++)
+		memcpy(to->slots + (size_t)(from & to->mask) * srq->slot,
+		       srq->m.slots + (size_t)(from & srq->m.mask) * srq->slot, srq->slot);
+}
+
+/*
+ * From here on receives come from the new memory: those that wait keep their
+ * indices. They are as many as the largest queue has, so most are copied before
+ * the lock is taken: [@cons, @prod) were there, and of them some may be gone.
+ * Return: false if more waits than fits.
+ */
+static bool spray_srq_move(struct spray_srq *srq, struct spray_srq_mem *to, u32 cons, u32 prod)
+{
+	if (spray_srq_posted(srq) > to->entries)
+		return false;
+	/* Posted meanwhile, unless all was taken up to there and more. */
+	if ((s32)(srq->cons - prod) > 0)
+		prod = srq->cons;
+	spray_srq_copy_slots(srq, to, prod, srq->prod);
+	if (to->ctl) {
+		to->ctl->cons = srq->cons;
+		to->ctl->need_doorbell = !list_empty(&srq->waiters);
+		to->ctl->prod = srq->prod;
+	}
+	swap(srq->m, *to);
+	return true;
+}
+
+/* A user's address for the answer: MODIFY_SRQ has none in the protocol of uverbs. */
+static int spray_srq_respond(struct ib_udata *udata, const struct spray_create_srq_resp *made)
+{
+	struct spray_resize_srq_resp resp = {
+		.mmap_offset = made->mmap_offset,
+		.mmap_size = made->mmap_size,
+		.entries = made->entries,
+	};
+	struct spray_modify_srq_req req;
+
+	if (udata->inlen < sizeof(req))
+		return -EINVAL;
+	if (ib_copy_from_udata(&req, udata, sizeof(req)))
+		return -EFAULT;
+	return copy_to_user(u64_to_user_ptr(req.resp_addr), &resp, sizeof(resp)) ? -EFAULT : 0;
+}
+
+/* All that may fail comes before the move. The provider keeps posters out meanwhile. */
+static int spray_srq_resize(struct spray_srq *srq, u32 wr, struct ib_udata *udata)
+{
+	struct spray_create_srq_resp resp;
+	struct spray_srq_mem m = {};
+	u32 cons, prod;
+	int err;
+
+	lockdep_assert_held(&srq->resize);
+	err = spray_srq_mem_new(&m, wr, srq->slot, udata, &resp);
+	if (!err && udata)
+		err = spray_srq_respond(udata, &resp);
+	if (err)
+		goto out;
+	spin_lock_irq(&srq->lock);
+	err = spray_srq_posted(srq) > m.entries ? -EINVAL : 0;
+	cons = srq->cons;
+	prod = srq->prod;
+	spin_unlock_irq(&srq->lock);
+	if (err)
+		goto out;
+	spray_srq_copy_slots(srq, &m, cons, prod);
+	spin_lock_irq(&srq->lock);
+	err = m.entries < srq->limit || !spray_srq_move(srq, &m, cons, prod) ? -EINVAL : 0;
+	spin_unlock_irq(&srq->lock);
+out:
+	spray_srq_mem_free(&m);		/* the old one, or the one in vain */
 	return err;
 }
 
@@ -303,24 +399,32 @@ int spray_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_at
 {
 	struct spray_srq *srq = to_ssrq(ib);
 
-	if (mask & ~IB_SRQ_LIMIT)
+	u32 entries;
+	int err = 0;
+
+	if (mask & ~(IB_SRQ_LIMIT | IB_SRQ_MAX_WR))
 		return -EOPNOTSUPP;
-	if (!(mask & IB_SRQ_LIMIT))
-		return 0;
-	if (attr->srq_limit > srq->entries)
-		return -EINVAL;
-	spin_lock_irq(&srq->lock);
-	srq->limit = attr->srq_limit;
-	spray_srq_check_limit(srq, spray_srq_posted(srq));
-	spin_unlock_irq(&srq->lock);
-	return 0;
+	mutex_lock(&srq->resize);
+	entries = mask & IB_SRQ_MAX_WR ? attr->max_wr : srq->m.entries;
+	if ((mask & IB_SRQ_LIMIT) && attr->srq_limit > entries)
+		err = -EINVAL;
+	else if (mask & IB_SRQ_MAX_WR)
+		err = spray_srq_resize(srq, attr->max_wr, udata);
+	if (!err && (mask & IB_SRQ_LIMIT)) {
+		spin_lock_irq(&srq->lock);
+		srq->limit = attr->srq_limit;
+		spray_srq_check_limit(srq, spray_srq_posted(srq));
+		spin_unlock_irq(&srq->lock);
+	}
+	mutex_unlock(&srq->resize);
+	return err;
 }
 
 int spray_query_srq(struct ib_srq *ib, struct ib_srq_attr *attr)
 {
 	struct spray_srq *srq = to_ssrq(ib);
 
-	attr->max_wr = srq->entries;
+	attr->max_wr = READ_ONCE(srq->m.entries);
 	attr->max_sge = srq->max_sge;
 	attr->srq_limit = READ_ONCE(srq->limit);
 	return 0;

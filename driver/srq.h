@@ -17,23 +17,37 @@
 #define SPRAY_SRQ_H
 
 #include <linux/interrupt.h>
+#include <linux/mutex.h>
 #include <linux/list.h>
 
 #include "../uapi/spray-abi.h"
 #include "dev.h"
 
 /**
- * struct spray_srq - a shared receive queue
- * @lock: all below; irqsave, a leaf: taken inside a QP's resp.lock
+ * struct spray_srq_mem - what a resize replaces
  * @slots: struct spray_rqe with elements behind it. The user's ring, or memory of ours.
- * @slot: bytes of one
  * @mask: entries - 1
  * @entries: a power of two
- * @max_sge: elements that an entry may have
- * @prod: entries posted, as far as known
- * @cons: entries taken out of @slots
  * @ctl: shared page of user queues, NULL for kernel queues
  * @mmap: user queues: owns the memory of @ctl and @slots
+ */
+struct spray_srq_mem {
+	void *slots;
+	u32 mask;
+	u32 entries;
+	struct spray_srq_ctl *ctl;
+	struct spray_mmap *mmap;
+};
+
+/**
+ * struct spray_srq - a shared receive queue
+ * @resize: one at a time; outside @lock
+ * @lock: all below; irqsave, a leaf: taken inside a QP's resp.lock
+ * @m: the ring
+ * @slot: bytes of one of its slots
+ * @max_sge: elements that an entry may have
+ * @prod: entries posted, as far as known
+ * @cons: entries taken out of the ring
  * @returned: struct spray_srq_entry that QPs gave back; taken before all others
  * @n_returned: how many
  * @waiters: struct spray_srq_seat, in the order of their coming
@@ -43,16 +57,13 @@
  */
 struct spray_srq {
 	struct ib_srq ib;
+	struct mutex resize;
 	spinlock_t lock;
-	void *slots;
+	struct spray_srq_mem m;
 	u32 slot;
-	u32 mask;
-	u32 entries;
 	u32 max_sge;
 	u32 prod;
 	u32 cons;
-	struct spray_srq_ctl *ctl;
-	struct spray_mmap *mmap;
 	struct list_head returned;
 	u32 n_returned;
 	struct list_head waiters;

@@ -53,7 +53,7 @@ static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
 				 IB_DEVICE_MEM_MGT_EXTENSIONS | IB_DEVICE_MEM_WINDOW |
-				 IB_DEVICE_MEM_WINDOW_TYPE_2B;
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B | IB_DEVICE_SRQ_RESIZE;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;	/* rdma link delete */
 	attr->max_send_sge = SPRAY_MAX_SGE;
 	attr->max_recv_sge = SPRAY_MAX_SGE;
@@ -187,6 +187,12 @@ static int spray_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *udata)
 	if (err)
 		module_put(THIS_MODULE);
 	return err;
+}
+
+/* Its presence lets a process take over a context by its file. Nothing of ours is to be told. */
+static int spray_query_ucontext(struct ib_ucontext *ib, struct uverbs_attr_bundle *attrs)
+{
+	return 0;
 }
 
 static void spray_dealloc_ucontext(struct ib_ucontext *ib)
@@ -429,6 +435,7 @@ const struct ib_device_ops spray_dev_ops = {
 	.query_port = spray_query_port,
 	.query_qp = spray_query_qp,
 	.query_srq = spray_query_srq,
+	.query_ucontext = spray_query_ucontext,
 	.reg_user_mr = spray_reg_user_mr,
 #ifdef SPRAY_HAVE_REPORT_PORT_EVENT
 	.report_port_event = spray_report_port_event,

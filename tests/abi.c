@@ -93,6 +93,11 @@ AT(spray_create_srq_resp, mmap_size, 8);
 AT(spray_create_srq_resp, entries, 12);
 AT(spray_create_srq_resp, slot, 16);
 
+SIZE(spray_modify_srq_req, 8);
+SIZE(spray_resize_srq_resp, 16);
+AT(spray_resize_srq_resp, mmap_size, 8);
+AT(spray_resize_srq_resp, entries, 12);
+
 SIZE(spray_create_qp_resp, 40);
 AT(spray_create_qp_resp, mmap_size, 8);
 AT(spray_create_qp_resp, sq_offset, 12);

@@ -4,8 +4,8 @@
  *
  * A queue pair has two rings in one mapping, a shared receive queue and a
  * completion queue have one each. A ring is a message, not a state: the consumer copies an entry once, checks
- * the copy and never looks at the entry again. Nothing here is a pointer and
- * nothing here is transport state.
+ * the copy and never looks at the entry again. Nothing in a ring is a pointer and
+ * nothing is transport state.
  *
  * Indices count entries since the queue was made (or, for a QP, since the last
  * RESET), run through all 32 bits and wrap; slot = index & (entries - 1).
@@ -37,6 +37,10 @@
  * its control words go on where those of the first stopped. The first stays as it
  * was; what waits there, below its prod, the provider copies to the slots of the
  * same indices, which are kept free. It lets nobody poll or arm meanwhile.
+ *
+ * MODIFY_SRQ with a new size makes a second mapping, too, with what waits in it at
+ * the same indices. Uverbs has no answer to that command: the request says where a
+ * struct spray_resize_srq_resp is wanted. The provider lets nobody post meanwhile.
  */
 #ifndef SPRAY_ABI_H
 #define SPRAY_ABI_H
@@ -234,6 +238,16 @@ struct spray_create_srq_resp {
 	__u32 entries;		/* power of two */
 	__u32 slot;		/* bytes */
 	__u32 reserved;
+};
+
+struct spray_modify_srq_req {
+	__aligned_u64 resp_addr;	/* of a struct spray_resize_srq_resp; used for a new size only */
+};
+
+struct spray_resize_srq_resp {
+	__aligned_u64 mmap_offset;
+	__u32 mmap_size;	/* bytes */
+	__u32 entries;		/* power of two */
 };
 
 struct spray_create_qp_resp {

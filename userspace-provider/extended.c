@@ -171,7 +171,7 @@ static void wr_start(struct ibv_qp_ex *qx)
 {
 	struct spray_qp *qp = to_qp(qx);
 
-	pthread_spin_lock(&qp->sq.lock);
+	spray_lock(&qp->sq.lock);
 	qp->wr_head = qp->sq.ring.head;
 	qp->wr_err = 0;
 }
@@ -187,7 +187,7 @@ static int wr_complete(struct ibv_qp_ex *qx)
 		qp->sq.ring.head = qp->wr_head;
 	else
 		spray_wr_publish(&qp->sq.ring);
-	pthread_spin_unlock(&qp->sq.lock);
+	spray_unlock(&qp->sq.lock);
 	return err || !any ? err : spray_ring_doorbell(&qx->qp_base);
 }
 
@@ -196,7 +196,7 @@ static void wr_abort(struct ibv_qp_ex *qx)
 	struct spray_qp *qp = to_qp(qx);
 
 	qp->sq.ring.head = qp->wr_head;
-	pthread_spin_unlock(&qp->sq.lock);
+	spray_unlock(&qp->sq.lock);
 }
 
 static const uint64_t ud_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
@@ -275,12 +275,12 @@ static int start_poll(struct ibv_cq_ex *cx, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return EINVAL;
-	pthread_spin_lock(&cq->lock);
+	spray_lock(&cq->lock);
 	lost = spray_load_acquire(&cq->ring.ctl->overflow);	/* as in spray_poll_cq() */
 	cq->polled = 0;
 	ret = poll_current(cx);
 	if (ret)
-		pthread_spin_unlock(&cq->lock);
+		spray_unlock(&cq->lock);
 	return ret && lost ? EOVERFLOW : ret;
 }
 
@@ -301,7 +301,7 @@ static void end_poll(struct ibv_cq_ex *cx)
 	struct spray_cq *cq = to_cq(cx);
 
 	spray_cq_advance(&cq->ring, cq->polled + 1);
-	pthread_spin_unlock(&cq->lock);
+	spray_unlock(&cq->lock);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cx)

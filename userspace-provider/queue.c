@@ -258,14 +258,14 @@ static int fill_sq(struct spray_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 {
 	int err = 0;
 
-	pthread_spin_lock(&qp->sq.lock);
+	spray_lock(&qp->sq.lock);
 	for (; wr; wr = wr->next) {
 		err = post_one_send(qp, wr);
 		if (err)
 			break;
 	}
 	spray_wr_publish(&qp->sq.ring);
-	pthread_spin_unlock(&qp->sq.lock);
+	spray_unlock(&qp->sq.lock);
 	*bad = wr;
 	return err;
 }
@@ -301,7 +301,9 @@ int spray_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bi
 	}, *bad;
 	int ret;
 
-	if (bind->bind_info.length && (!bind->bind_info.mr || bind->bind_info.mr->pd != mw->pd))
+	/* A parent domain has the handle of its PD, and is as good. */
+	if (bind->bind_info.length &&
+	    (!bind->bind_info.mr || bind->bind_info.mr->pd->handle != mw->pd->handle))
 		return EPERM;
 	ret = spray_post_send(ibqp, &wr, &bad);
 	if (!ret)
@@ -324,37 +326,36 @@ static int post_one_recv(struct spray_wq *rq, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
-static int fill_rq(struct spray_wq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* @ring_bell: the kernel waits for a receive, and one was posted. */
+static int fill_rq(struct spray_wq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad,
+		   bool *ring_bell)
 {
+	struct ibv_recv_wr *first = wr;
 	int err = 0;
 
-	pthread_spin_lock(&rq->lock);
+	spray_lock(&rq->lock);
 	for (; wr; wr = wr->next) {
 		err = post_one_recv(rq, wr);
 		if (err)
 			break;
 	}
 	spray_wr_publish(&rq->ring);
-	pthread_spin_unlock(&rq->lock);
+	/* Under the lock: a resize takes the word away. */
+	*ring_bell = wr != first && spray_wr_receiver_sleeps(&rq->ring);
+	spray_unlock(&rq->lock);
 	*bad = wr;
 	return err;
-}
-
-/* After publishing: the sleeping-receiver pair of spray-abi.h. */
-static bool receiver_sleeps(const uint32_t *need_doorbell)
-{
-	spray_full_barrier();
-	return __atomic_load_n(need_doorbell, __ATOMIC_RELAXED);
 }
 
 int spray_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct spray_qp *qp = to_spray_qp(ibqp);
 	struct ibv_recv_wr *bad;
+	bool ring_bell;
 	int err, db = 0;
 
-	err = fill_rq(&qp->rq, wr, &bad);
-	if (bad != wr && receiver_sleeps(&qp->ctl->rq_need_doorbell))
+	err = fill_rq(&qp->rq, wr, &bad, &ring_bell);
+	if (ring_bell)
 		db = spray_ring_doorbell(ibqp);
 	if (db)
 		bad = wr;
@@ -367,10 +368,11 @@ int spray_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ib
 {
 	struct spray_srq *srq = to_spray_srq(ibsrq);
 	struct ibv_recv_wr *bad;
+	bool ring_bell;
 	int err, db = 0;
 
-	err = fill_rq(&srq->rq, wr, &bad);
-	if (bad != wr && receiver_sleeps(&srq->ctl->need_doorbell))
+	err = fill_rq(&srq->rq, wr, &bad, &ring_bell);
+	if (ring_bell)
 		db = ring_srq_doorbell(ibsrq);
 	if (db)
 		bad = wr;
@@ -420,7 +422,7 @@ int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 
 	if (num_entries < 0)
 		return -EINVAL;
-	pthread_spin_lock(&cq->lock);
+	spray_lock(&cq->lock);
 	lost = spray_load_acquire(&ring->ctl->overflow);	/* before prod: what came before the loss is polled */
 	n = spray_cq_pending(ring);
 	if (n > num_entries)
@@ -428,7 +430,7 @@ int spray_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	for (i = 0; i < n; i++)
 		cqe_to_wc(spray_cq_entry(ring, ring->cons + i), &wc[i]);
 	spray_cq_advance(ring, n);
-	pthread_spin_unlock(&cq->lock);
+	spray_unlock(&cq->lock);
 	return n || !lost ? n : -EOVERFLOW;
 }
 
@@ -437,8 +439,8 @@ int spray_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct spray_cq *cq = to_spray_cq(ibcq);
 
 	/* Not an old ring that a resize has left. */
-	pthread_spin_lock(&cq->lock);
+	spray_lock(&cq->lock);
 	spray_cq_arm(&cq->ring, solicited_only);
-	pthread_spin_unlock(&cq->lock);
+	spray_unlock(&cq->lock);
 	return 0;
 }

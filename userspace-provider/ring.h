@@ -45,6 +45,7 @@ struct spray_wr_ring {
 	uint32_t head;		/* next index to fill; *prod lags behind until published */
 	uint32_t *prod;		/* shared, ours */
 	const uint32_t *cons;	/* shared, the kernel's */
+	const uint32_t *need_doorbell;	/* receives: shared, the kernel's */
 };
 
 /* The slot to fill next, or NULL while all are in use. It is not the kernel's before it is published. */
@@ -59,6 +60,13 @@ static inline void *spray_wr_slot(const struct spray_wr_ring *r)
 static inline void spray_wr_publish(struct spray_wr_ring *r)
 {
 	spray_store_release(r->prod, r->head);
+}
+
+/* After publishing: the sleeping-receiver pair of spray-abi.h. */
+static inline bool spray_wr_receiver_sleeps(const struct spray_wr_ring *r)
+{
+	spray_full_barrier();
+	return __atomic_load_n(r->need_doorbell, __ATOMIC_RELAXED);
 }
 
 /* After a RESET: the kernel has set its index to 0 and does not look at the ring. */

@@ -20,6 +20,7 @@
 #define _STRUCT_spray_create_cq_resp		struct {}
 #define _STRUCT_spray_resize_cq_resp		struct {}
 #define _STRUCT_spray_create_srq_resp		struct {}
+#define _STRUCT_spray_modify_srq_req		struct {}
 #define _STRUCT_spray_create_qp_resp		struct {}
 
 DECLARE_DRV_CMD(spray_get_context_cmd, IB_USER_VERBS_CMD_GET_CONTEXT, empty, spray_alloc_ucontext_resp);
@@ -28,6 +29,7 @@ DECLARE_DRV_CMD(spray_create_ah_cmd, IB_USER_VERBS_CMD_CREATE_AH, empty, spray_c
 DECLARE_DRV_CMD(spray_create_cq_cmd, IB_USER_VERBS_CMD_CREATE_CQ, empty, spray_create_cq_resp);
 DECLARE_DRV_CMD(spray_resize_cq_cmd, IB_USER_VERBS_CMD_RESIZE_CQ, empty, spray_resize_cq_resp);
 DECLARE_DRV_CMD(spray_create_srq_cmd, IB_USER_VERBS_CMD_CREATE_SRQ, empty, spray_create_srq_resp);
+DECLARE_DRV_CMD(spray_modify_srq_cmd, IB_USER_VERBS_CMD_MODIFY_SRQ, spray_modify_srq_req, empty);
 DECLARE_DRV_CMD(spray_create_cq_ex_cmd, IB_USER_VERBS_EX_CMD_CREATE_CQ, empty, spray_create_cq_resp);
 DECLARE_DRV_CMD(spray_create_qp_ex_cmd, IB_USER_VERBS_EX_CMD_CREATE_QP, empty, spray_create_qp_resp);
 DECLARE_DRV_CMD(spray_create_qp_cmd, IB_USER_VERBS_CMD_CREATE_QP, empty, spray_create_qp_resp);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * rdma-core provider of the link type `spray`: device, context, PD, MR, AH.
+ * rdma-core provider of the link type `spray`: device, context, MR, MW, AH.
  *
  * What is not in the table of operations answers EOPNOTSUPP by libibverbs.
  */
@@ -37,34 +37,6 @@ static int spray_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_
 	return ibv_cmd_query_port(ibctx, port, attr, &cmd, sizeof(cmd));
 }
 
-static struct ibv_pd *spray_alloc_pd(struct ibv_context *ibctx)
-{
-	struct spray_alloc_pd_cmd_resp resp = {};
-	struct ibv_alloc_pd cmd = {};
-	struct ibv_pd *pd;
-	int ret;
-
-	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		return NULL;
-	ret = ibv_cmd_alloc_pd(ibctx, pd, &cmd, sizeof(cmd), &resp.ibv_resp, sizeof(resp));
-	if (ret) {
-		free(pd);
-		errno = ret;
-		return NULL;
-	}
-	return pd;
-}
-
-static int spray_dealloc_pd(struct ibv_pd *pd)
-{
-	int ret = ibv_cmd_dealloc_pd(pd);
-
-	if (!ret)
-		free(pd);
-	return ret;
-}
-
 /* access goes to the kernel as it is: optional bits are the core's to drop. */
 static struct ibv_mr *spray_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				   int access)
@@ -95,6 +67,28 @@ static int spray_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, vo
 
 	return ibv_cmd_rereg_mr(vmr, flags, addr, length, (uintptr_t)addr, access, pd, &cmd,
 				sizeof(cmd), &resp, sizeof(resp));
+}
+
+/* Another process's or context's. The kernel tells its keys and length; where it is, only its owner knows. */
+static struct ibv_mr *spray_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct verbs_mr *vmr = calloc(1, sizeof(*vmr));
+	int ret;
+
+	if (!vmr)
+		return NULL;
+	ret = ibv_cmd_query_mr(pd, vmr, handle);
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+static void spray_unimport_mr(struct ibv_mr *mr)
+{
+	free(verbs_get_mr(mr));
 }
 
 static int spray_dereg_mr(struct verbs_mr *vmr)
@@ -172,7 +166,9 @@ static void spray_free_context(struct ibv_context *ibctx)
 
 static const struct verbs_context_ops spray_context_ops = {
 	.alloc_mw = spray_alloc_mw,
+	.alloc_parent_domain = spray_alloc_parent_domain,
 	.alloc_pd = spray_alloc_pd,
+	.alloc_td = spray_alloc_td,
 	.bind_mw = spray_bind_mw,
 	.create_ah = spray_create_ah,
 	.create_cq = spray_create_cq,
@@ -182,12 +178,15 @@ static const struct verbs_context_ops spray_context_ops = {
 	.create_srq = spray_create_srq,
 	.dealloc_mw = spray_dealloc_mw,
 	.dealloc_pd = spray_dealloc_pd,
+	.dealloc_td = spray_dealloc_td,
 	.dereg_mr = spray_dereg_mr,
 	.destroy_ah = spray_destroy_ah,
 	.destroy_cq = spray_destroy_cq,
 	.destroy_qp = spray_destroy_qp,
 	.destroy_srq = spray_destroy_srq,
 	.free_context = spray_free_context,
+	.import_mr = spray_import_mr,
+	.import_pd = spray_import_pd,
 	.modify_qp = spray_modify_qp,
 	.modify_srq = spray_modify_srq,
 	.poll_cq = spray_poll_cq,
@@ -203,6 +202,8 @@ static const struct verbs_context_ops spray_context_ops = {
 	.req_notify_cq = spray_req_notify_cq,
 	.rereg_mr = spray_rereg_mr,
 	.resize_cq = spray_resize_cq,
+	.unimport_mr = spray_unimport_mr,
+	.unimport_pd = spray_unimport_pd,
 };
 
 static int spray_get_context(struct spray_context *ctx)
@@ -244,6 +245,26 @@ static struct verbs_context *spray_alloc_context(struct ibv_device *ibdev, int c
 	return &ctx->vctx;
 }
 
+/* A context that another process made, or this one: the file is all that it takes. */
+static struct verbs_context *spray_import_context(struct ibv_device *ibdev, int cmd_fd)
+{
+	struct spray_context *ctx;
+	int ret;
+
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, vctx, SPRAY_DRIVER_ID);
+	if (!ctx)
+		return NULL;
+	ret = ibv_cmd_query_context(&ctx->vctx.context, NULL);
+	if (ret) {
+		verbs_uninit_context(&ctx->vctx);
+		free(ctx);
+		errno = ret;
+		return NULL;
+	}
+	verbs_set_ops(&ctx->vctx, &spray_context_ops);
+	return &ctx->vctx;
+}
+
 static struct verbs_device *spray_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
 {
 	struct spray_device *dev = calloc(1, sizeof(*dev));
@@ -272,5 +293,6 @@ static const struct verbs_device_ops spray_device_ops = {
 	.alloc_device = spray_alloc_device,
 	.uninit_device = spray_uninit_device,
 	.alloc_context = spray_alloc_context,
+	.import_context = spray_import_context,
 };
 PROVIDER_DRIVER(spray, spray_device_ops);

@@ -2,7 +2,8 @@
 /*
  * The objects of the provider and who may touch what.
  *
- * Locks: one spinlock for each send queue, receive queue and completion queue.
+ * Locks: one spinlock for each send queue, receive queue and completion queue; those whose
+ * user has promised to come with one thread at a time do without.
  * None is ever taken inside another and none is held across a system call, but
  * for that which resizes a completion queue: who polls then waits for the new ring.
  * A QP's mutex is outermost and held across modify_qp.
@@ -13,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include <infiniband/driver.h>
 
@@ -26,6 +28,65 @@ struct spray_context {
 	struct verbs_context vctx;
 };
 
+struct spray_td {
+	struct ibv_td ibtd;
+	int users;			/* parent domains; atomic */
+};
+
+/* A protection domain or, with @protection, a parent domain on one. */
+struct spray_pd {
+	struct ibv_pd ibpd;
+	int users;			/* parent domains on it; atomic */
+	struct spray_pd *protection;
+	struct spray_td *td;		/* parent domain: NULL if it is for any thread */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+};
+
+/* What a parent domain's allocator is told that memory is for: low half of its resource type. */
+enum spray_resource {
+	SPRAY_RESOURCE_CQ	= 1,
+	SPRAY_RESOURCE_SRQ	= 2,
+	SPRAY_RESOURCE_QP	= 3,
+};
+
+/* Where an object's memory came from. */
+struct spray_memory {
+	struct spray_pd *owner;		/* parent domain whose allocator gave it, or NULL */
+	enum spray_resource what;
+};
+
+/* A spinlock, unless its object is for one thread at a time (thread domain, single-threaded CQ). */
+struct spray_lock {
+	pthread_spinlock_t spin;
+	bool needless;
+};
+
+static inline void spray_lock_init(struct spray_lock *l, bool needless)
+{
+	pthread_spin_init(&l->spin, PTHREAD_PROCESS_PRIVATE);
+	l->needless = needless;
+}
+
+static inline void spray_lock(struct spray_lock *l)
+{
+	if (!l->needless)
+		pthread_spin_lock(&l->spin);
+}
+
+static inline void spray_unlock(struct spray_lock *l)
+{
+	if (!l->needless)
+		pthread_spin_unlock(&l->spin);
+}
+
+static inline void spray_lock_destroy(struct spray_lock *l)
+{
+	pthread_spin_destroy(&l->spin);
+}
+
 struct spray_ah {
 	struct ibv_ah ibah;
 	uint32_t ah_num;
@@ -33,7 +94,8 @@ struct spray_ah {
 
 struct spray_cq {
 	struct verbs_cq vcq;
-	pthread_spinlock_t lock;
+	struct spray_memory memory;
+	struct spray_lock lock;
 	struct spray_cq_ring ring;	/* lock */
 	void *map;			/* lock */
 	size_t map_size;		/* lock; bytes */
@@ -42,7 +104,7 @@ struct spray_cq {
 
 /* A send or receive queue. */
 struct spray_wq {
-	pthread_spinlock_t lock;
+	struct spray_lock lock;
 	bool open;			/* lock; the QP's state permits posting */
 	struct spray_wr_ring ring;	/* lock */
 	uint32_t max_sge;
@@ -50,6 +112,7 @@ struct spray_wq {
 
 struct spray_srq {
 	struct verbs_srq vsrq;
+	struct spray_memory memory;
 	struct spray_wq rq;
 	struct spray_srq_ctl *ctl;	/* start of the mapping */
 	size_t map_size;		/* bytes */
@@ -57,6 +120,7 @@ struct spray_srq {
 
 struct spray_qp {
 	struct verbs_qp vqp;
+	struct spray_memory memory;
 	pthread_mutex_t modify;		/* the kernel's change of state and what follows it here */
 	struct spray_wq sq;
 	struct spray_wq rq;
@@ -81,6 +145,11 @@ static inline struct spray_context *to_spray_context(struct ibv_context *ibctx)
 	return container_of(ibctx, struct spray_context, vctx.context);
 }
 
+static inline struct spray_pd *to_spray_pd(const struct ibv_pd *ibpd)
+{
+	return container_of(ibpd, struct spray_pd, ibpd);
+}
+
 static inline struct spray_ah *to_spray_ah(struct ibv_ah *ibah)
 {
 	return container_of(ibah, struct spray_ah, ibah);
@@ -100,6 +169,21 @@ static inline struct spray_qp *to_spray_qp(struct ibv_qp *ibqp)
 {
 	return container_of(ibqp, struct spray_qp, vqp.qp);
 }
+
+/* domain.c */
+struct ibv_pd *spray_alloc_pd(struct ibv_context *ibctx);
+int spray_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_pd *spray_import_pd(struct ibv_context *ibctx, uint32_t handle);
+void spray_unimport_pd(struct ibv_pd *ibpd);
+struct ibv_td *spray_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);
+int spray_dealloc_td(struct ibv_td *ibtd);
+struct ibv_pd *spray_alloc_parent_domain(struct ibv_context *ibctx,
+					 struct ibv_parent_domain_init_attr *attr);
+bool spray_single_threaded(const struct ibv_pd *ibpd);
+/* Zeroed memory of an object made in @ibpd (or NULL); @mem says where it has to go back to. */
+void *spray_object_alloc(struct ibv_pd *ibpd, size_t size, enum spray_resource what,
+			 struct spray_memory *mem);
+void spray_object_free(const struct spray_memory *mem, void *p);
 
 /* verbs.c */
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,

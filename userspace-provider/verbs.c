@@ -28,7 +28,8 @@ static struct spray_cq_ring cq_ring(void *map, uint32_t entries)
 }
 
 /* The kernel's half exists. 0 or an errno, then it is gone again. */
-static int finish_cq(struct spray_cq *cq, const struct spray_create_cq_resp *resp)
+static int finish_cq(struct spray_cq *cq, const struct spray_create_cq_resp *resp,
+		     bool single_threaded)
 {
 	int ret;
 
@@ -40,8 +41,25 @@ static int finish_cq(struct spray_cq *cq, const struct spray_create_cq_resp *res
 		return ret;
 	}
 	cq->ring = cq_ring(cq->map, resp->entries);
-	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	spray_lock_init(&cq->lock, single_threaded);
 	return 0;
+}
+
+static struct spray_cq *new_cq(struct ibv_pd *domain)
+{
+	struct spray_memory mem;
+	struct spray_cq *cq = spray_object_alloc(domain, sizeof(*cq), SPRAY_RESOURCE_CQ, &mem);
+
+	if (cq)
+		cq->memory = mem;
+	return cq;
+}
+
+static void free_cq(struct spray_cq *cq)
+{
+	struct spray_memory mem = cq->memory;
+
+	spray_object_free(&mem, cq);
 }
 
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
@@ -51,49 +69,70 @@ struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_co
 	struct spray_cq *cq;
 	int ret;
 
-	cq = calloc(1, sizeof(*cq));
+	cq = new_cq(NULL);
 	if (!cq)
 		return NULL;
 	ret = ibv_cmd_create_cq(ibctx, cqe, channel, comp_vector, &cq->vcq.cq, NULL, 0,
 				&resp.ibv_resp, sizeof(resp));
 	if (!ret)
-		ret = finish_cq(cq, &resp.drv_payload);
+		ret = finish_cq(cq, &resp.drv_payload, false);
 	if (!ret)
 		return &cq->vcq.cq;
-	free(cq);
+	free_cq(cq);
 	errno = ret;
 	return NULL;
 }
 
-/* Single-threaded queues have the same lock: it costs little and forgives much. */
-struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
+/* 0, or the errno that says why not. */
+static int check_cq_attr(const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+
+	if ((attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
+	    (attr->wc_flags & ~known) ||
+	    ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	     (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED)))
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!attr->parent_domain || !to_spray_pd(attr->parent_domain)->protection))
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
+{
 	struct spray_create_cq_ex_cmd_resp resp = {};
+	struct ibv_cq_init_attr_ex kernel = *attr;
 	struct ibv_create_cq_ex cmd = {};
+	struct ibv_pd *domain = NULL;
 	struct spray_cq *cq;
+	bool single;
 	int ret;
 
-	if ((attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS) || (attr->wc_flags & ~known) ||
-	    ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-	     (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))) {
-		errno = EOPNOTSUPP;
+	errno = check_cq_attr(attr);
+	if (errno)
 		return NULL;
-	}
-	cq = calloc(1, sizeof(*cq));
+	/* A parent domain is nothing that the kernel knows of. */
+	kernel.comp_mask &= ~IBV_CQ_INIT_ATTR_MASK_PD;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		domain = attr->parent_domain;
+	single = (domain && spray_single_threaded(domain)) ||
+		 ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+		  (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
+	cq = new_cq(domain);
 	if (!cq)
 		return NULL;
 #if IBVERBS_PABI_VERSION >= 65
-	ret = ibv_cmd_create_cq_ex(ibctx, attr, NULL, &cq->vcq, &cmd, sizeof(cmd), &resp.ibv_resp,
+	ret = ibv_cmd_create_cq_ex(ibctx, &kernel, NULL, &cq->vcq, &cmd, sizeof(cmd), &resp.ibv_resp,
 				   sizeof(resp), 0);
 #else
-	ret = ibv_cmd_create_cq_ex(ibctx, attr, &cq->vcq, &cmd, sizeof(cmd), &resp.ibv_resp,
+	ret = ibv_cmd_create_cq_ex(ibctx, &kernel, &cq->vcq, &cmd, sizeof(cmd), &resp.ibv_resp,
 				   sizeof(resp), 0);
 #endif
 	if (!ret)
-		ret = finish_cq(cq, &resp.drv_payload);
+		ret = finish_cq(cq, &resp.drv_payload, single);
 	if (ret) {
-		free(cq);
+		free_cq(cq);
 		errno = ret;
 		return NULL;
 	}
@@ -132,13 +171,13 @@ int spray_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1)
 		return EINVAL;
-	pthread_spin_lock(&cq->lock);
+	spray_lock(&cq->lock);
 	ret = EIO;
 	if (!spray_load_acquire(&cq->ring.ctl->overflow))
 		ret = ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (!ret)
 		ret = change_ring(cq, &resp.drv_payload);
-	pthread_spin_unlock(&cq->lock);
+	spray_unlock(&cq->lock);
 	return ret;
 }
 
@@ -151,14 +190,15 @@ int spray_destroy_cq(struct ibv_cq *ibcq)
 	if (ret)
 		return ret;
 	munmap(cq->map, cq->map_size);
-	pthread_spin_destroy(&cq->lock);
-	free(cq);
+	spray_lock_destroy(&cq->lock);
+	free_cq(cq);
 	return 0;
 }
 
-static void init_wq(struct spray_wq *wq, struct spray_wr_ring ring, uint32_t max_sge)
+static void init_wq(struct spray_wq *wq, struct spray_wr_ring ring, uint32_t max_sge,
+		    bool single_threaded)
 {
-	pthread_spin_init(&wq->lock, PTHREAD_PROCESS_PRIVATE);
+	spray_lock_init(&wq->lock, single_threaded);
 	wq->open = false;
 	wq->ring = ring;
 	wq->max_sge = max_sge;
@@ -173,12 +213,14 @@ struct ibv_srq *spray_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *
 {
 	struct spray_create_srq_cmd_resp resp = {};
 	struct ibv_create_srq cmd = {};
+	struct spray_memory mem;
 	struct spray_srq *srq;
 	int ret;
 
-	srq = calloc(1, sizeof(*srq));
+	srq = spray_object_alloc(ibpd, sizeof(*srq), SPRAY_RESOURCE_SRQ, &mem);
 	if (!srq)
 		return NULL;
+	srq->memory = mem;
 	ret = ibv_cmd_create_srq(ibpd, &srq->vsrq.srq, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
 				 sizeof(resp));
 	if (ret)
@@ -196,23 +238,59 @@ struct ibv_srq *spray_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *
 		.depth = min_u32(attr->attr.max_wr, resp.drv_payload.entries),
 		.prod = &srq->ctl->prod,
 		.cons = &srq->ctl->cons,
-	}, attr->attr.max_sge);
+		.need_doorbell = &srq->ctl->need_doorbell,
+	}, attr->attr.max_sge, spray_single_threaded(ibpd));
 	srq->rq.open = true;
 	return &srq->vsrq.srq;
 
 err_destroy:
 	ibv_cmd_destroy_srq(&srq->vsrq.srq);
 err_free:
-	free(srq);
+	spray_object_free(&mem, srq);
 	errno = ret;
 	return NULL;
 }
 
+/* As change_ring(): without a mapping nothing can be posted any more. */
+static int change_srq_ring(struct spray_srq *srq, const struct spray_resize_srq_resp *resp)
+{
+	struct spray_srq_ctl *map = map_rings(srq->vsrq.srq.context, resp->mmap_offset,
+					      resp->mmap_size);
+
+	if (!map) {
+		srq->rq.open = false;
+		return errno;
+	}
+	munmap(srq->ctl, srq->map_size);
+	srq->ctl = map;
+	srq->map_size = resp->mmap_size;
+	srq->rq.ring.slots = (uint8_t *)map + SPRAY_SRQ_RING_OFFSET;
+	srq->rq.ring.mask = resp->entries - 1;
+	srq->rq.ring.depth = resp->entries;
+	srq->rq.ring.prod = &map->prod;
+	srq->rq.ring.cons = &map->cons;
+	srq->rq.ring.need_doorbell = &map->need_doorbell;
+	return 0;
+}
+
 int spray_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask)
 {
-	struct ibv_modify_srq cmd = {};
+	struct spray_srq *srq = to_spray_srq(ibsrq);
+	struct spray_resize_srq_resp resp = {};
+	struct spray_modify_srq_cmd cmd = {};
+	int ret;
 
-	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
+	cmd.drv_payload.resp_addr = (uintptr_t)&resp;
+	if (!(attr_mask & IBV_SRQ_MAX_WR))
+		return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd.ibv_cmd, sizeof(cmd));
+	spray_lock(&srq->rq.lock);
+	ret = srq->rq.open ? 0 : EIO;
+	if (!ret)
+		ret = ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd.ibv_cmd, sizeof(cmd));
+	if (!ret)
+		ret = change_srq_ring(srq, &resp);
+	spray_unlock(&srq->rq.lock);
+	return ret;
 }
 
 int spray_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
@@ -225,20 +303,21 @@ int spray_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 int spray_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct spray_srq *srq = to_spray_srq(ibsrq);
+	struct spray_memory mem = srq->memory;
 	int ret;
 
 	ret = ibv_cmd_destroy_srq(ibsrq);
 	if (ret)
 		return ret;
 	munmap(srq->ctl, srq->map_size);
-	pthread_spin_destroy(&srq->rq.lock);
-	free(srq);
+	spray_lock_destroy(&srq->rq.lock);
+	spray_object_free(&mem, srq);
 	return 0;
 }
 
 /* cap holds by now what the kernel granted: a queue takes that many and not the rounded-up ring. */
 static void init_rings(struct spray_qp *qp, const struct spray_create_qp_resp *resp,
-		       const struct ibv_qp_cap *cap)
+		       const struct ibv_qp_cap *cap, bool single)
 {
 	uint8_t *map = (uint8_t *)qp->ctl;
 
@@ -249,7 +328,7 @@ static void init_rings(struct spray_qp *qp, const struct spray_create_qp_resp *r
 		.depth = min_u32(cap->max_send_wr, resp->sq_entries),
 		.prod = &qp->ctl->sq_prod,
 		.cons = &qp->ctl->sq_cons,
-	}, cap->max_send_sge);
+	}, cap->max_send_sge, single);
 	init_wq(&qp->rq, (struct spray_wr_ring) {
 		.slots = map + resp->rq_offset,
 		.mask = resp->rq_entries - 1,
@@ -257,13 +336,14 @@ static void init_rings(struct spray_qp *qp, const struct spray_create_qp_resp *r
 		.depth = min_u32(cap->max_recv_wr, resp->rq_entries),
 		.prod = &qp->ctl->rq_prod,
 		.cons = &qp->ctl->rq_cons,
-	}, cap->max_recv_sge);
+		.need_doorbell = &qp->ctl->rq_need_doorbell,
+	}, cap->max_recv_sge, single);
 	qp->max_inline = resp->max_inline;
 }
 
 /* As finish_cq(). */
 static int finish_qp(struct spray_qp *qp, const struct spray_create_qp_resp *resp,
-		     const struct ibv_qp_cap *cap, bool sig_all)
+		     const struct ibv_qp_cap *cap, bool sig_all, const struct ibv_pd *ibpd)
 {
 	int ret;
 
@@ -274,7 +354,7 @@ static int finish_qp(struct spray_qp *qp, const struct spray_create_qp_resp *res
 		ibv_cmd_destroy_qp(&qp->vqp.qp);
 		return ret;
 	}
-	init_rings(qp, resp, cap);
+	init_rings(qp, resp, cap, spray_single_threaded(ibpd));
 	pthread_mutex_init(&qp->modify, NULL);
 	qp->sig_all = sig_all;
 	return 0;
@@ -285,9 +365,27 @@ static bool qp_type_known(enum ibv_qp_type type)
 	return type == IBV_QPT_RC || type == IBV_QPT_UD;
 }
 
+static struct spray_qp *new_qp(struct ibv_pd *ibpd)
+{
+	struct spray_memory mem;
+	struct spray_qp *qp = spray_object_alloc(ibpd, sizeof(*qp), SPRAY_RESOURCE_QP, &mem);
+
+	if (qp)
+		qp->memory = mem;
+	return qp;
+}
+
+static void free_qp(struct spray_qp *qp)
+{
+	struct spray_memory mem = qp->memory;
+
+	spray_object_free(&mem, qp);
+}
+
 static struct ibv_qp *qp_failed(struct spray_qp *qp, int err)
 {
-	free(qp);
+	if (qp)
+		free_qp(qp);
 	errno = err;
 	return NULL;
 }
@@ -301,14 +399,30 @@ struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *att
 
 	if (!qp_type_known(attr->qp_type))
 		return qp_failed(NULL, EOPNOTSUPP);
-	qp = calloc(1, sizeof(*qp));
+	qp = new_qp(ibpd);
 	if (!qp)
 		return NULL;
 	ret = ibv_cmd_create_qp(ibpd, &qp->vqp.qp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
 				sizeof(resp));
 	if (!ret)
-		ret = finish_qp(qp, &resp.drv_payload, &attr->cap, attr->sq_sig_all);
+		ret = finish_qp(qp, &resp.drv_payload, &attr->cap, attr->sq_sig_all, ibpd);
 	return ret ? qp_failed(qp, ret) : &qp->vqp.qp;
+}
+
+/* 0, or the errno that says why not. To ask for no creation flag is to ask for nothing. */
+static int check_qp_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS;
+
+	if (!qp_type_known(attr->qp_type) || (attr->comp_mask & ~known))
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    !spray_has_wr_ops(attr->qp_type, attr->send_ops_flags))
+		return EOPNOTSUPP;
+	return attr->comp_mask & IBV_QP_INIT_ATTR_PD ? 0 : EINVAL;
 }
 
 struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
@@ -319,19 +433,16 @@ struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_
 	struct spray_qp *qp;
 	int ret;
 
-	if (!qp_type_known(attr->qp_type) ||
-	    (attr->comp_mask & ~(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) ||
-	    (ops && !spray_has_wr_ops(attr->qp_type, attr->send_ops_flags)))
-		return qp_failed(NULL, EOPNOTSUPP);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
-		return qp_failed(NULL, EINVAL);
-	qp = calloc(1, sizeof(*qp));
+	ret = check_qp_attr(attr);
+	if (ret)
+		return qp_failed(NULL, ret);
+	qp = new_qp(attr->pd);
 	if (!qp)
 		return NULL;
 	ret = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
 				    sizeof(resp));
 	if (!ret)
-		ret = finish_qp(qp, &resp.drv_payload, &attr->cap, attr->sq_sig_all);
+		ret = finish_qp(qp, &resp.drv_payload, &attr->cap, attr->sq_sig_all, attr->pd);
 	if (ret)
 		return qp_failed(qp, ret);
 	if (ops) {
@@ -348,9 +459,9 @@ struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_
 
 static void set_open(struct spray_wq *wq, bool open)
 {
-	pthread_spin_lock(&wq->lock);
+	spray_lock(&wq->lock);
 	wq->open = open;
-	pthread_spin_unlock(&wq->lock);
+	spray_unlock(&wq->lock);
 }
 
 /* Who may post: receives from INIT on, sends from RTS on, both in ERR, where the kernel flushes them. */
@@ -362,18 +473,18 @@ static void follow_state(struct spray_qp *qp, enum ibv_qp_state state)
 
 static void rewind_wq(struct spray_wq *wq)
 {
-	pthread_spin_lock(&wq->lock);
+	spray_lock(&wq->lock);
 	spray_wr_rewind(&wq->ring);
-	pthread_spin_unlock(&wq->lock);
+	spray_unlock(&wq->lock);
 }
 
 static void remove_cqes(struct ibv_cq *ibcq, uint32_t qpn)
 {
 	struct spray_cq *cq = to_spray_cq(ibcq);
 
-	pthread_spin_lock(&cq->lock);
+	spray_lock(&cq->lock);
 	spray_cq_remove_qp(&cq->ring, qpn);
-	pthread_spin_unlock(&cq->lock);
+	spray_unlock(&cq->lock);
 }
 
 /* The kernel has said that it completes nothing more of this QP (or of its life before RESET). */
@@ -449,10 +560,10 @@ int spray_destroy_qp(struct ibv_qp *ibqp)
 		return ret;
 	remove_all_cqes(ibqp);
 	munmap(qp->ctl, qp->map_size);
-	pthread_spin_destroy(&qp->sq.lock);
-	pthread_spin_destroy(&qp->rq.lock);
+	spray_lock_destroy(&qp->sq.lock);
+	spray_lock_destroy(&qp->rq.lock);
 	pthread_mutex_destroy(&qp->modify);
 	free(qp->wr_spare);
-	free(qp);
+	free_qp(qp);
 	return 0;
 }

@@ -163,11 +163,31 @@ static void check_msg(const struct ibv_wc *wc, const struct srq_msg *m, struct b
 	pat_check(p, m->len, m->pat, 0, "message from an SRQ");
 }
 
+static int resize_srq(struct ibv_srq *srq, uint32_t wr)
+{
+	struct ibv_srq_attr a = { .max_wr = wr };
+	int r = ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR);
+
+	if (!r)
+		CHECK(srq_attr(srq).max_wr >= wr, "SRQ of %u after resize to %u",
+		      srq_attr(srq).max_wr, wr);
+	return r;
+}
+
+/* Down, if what is posted fits, and up again, so that @receives always have room. */
+static void resize_about(struct ibv_srq *srq, uint32_t receives)
+{
+	int r = resize_srq(srq, rnd_in(1, receives));
+
+	CHECK(!r || r == EINVAL, "resize down: %s", strerror(r));
+	CHECK_EQ(resize_srq(srq, rnd_in(receives, 4 * receives)), 0, "resize up");
+}
+
 /*
  * Every connection keeps up to 16 messages open; there are fewer receives than that, so QPs wait
  * for each other's. Per QP completions come in the order of messages; a receive serves one message.
  */
-static void srq_traffic(int qps, uint32_t receives, int msgs)
+static void srq_traffic(int qps, uint32_t receives, int msgs, bool resize)
 {
 	struct conn_opt o = conn_defaults();
 	struct shared *s = shared_new(&o, qps, receives);
@@ -216,6 +236,8 @@ static void srq_traffic(int qps, uint32_t receives, int msgs)
 		check_msg(&wc, &sent[q * 16 + seen[q] % 16], dst, direct, q, seen[q]);
 		seen[q]++;
 		left--;
+		if (resize && !rnd(8))
+			resize_about(s->srq, receives);
 		post_slot(s->srq, dst, wc.wr_id);
 		posted[wc.wr_id] = true;
 	}
@@ -257,9 +279,80 @@ CASE(srq_order, "SRQ with one QP: receives are used in the order of their postin
 
 CASE(srq_many, "8 QPs on one SRQ with fewer receives than messages: each QP's order, every byte")
 {
-	srq_traffic(8, 256, ROUNDS(200, 40));
-	srq_traffic(8, 12, ROUNDS(200, 40));
-	srq_traffic(4, 1, ROUNDS(60, 15));
+	srq_traffic(8, 256, ROUNDS(200, 40), false);
+	srq_traffic(8, 12, ROUNDS(200, 40), false);
+	srq_traffic(4, 1, ROUNDS(60, 15), false);
+}
+
+static void need_srq_resize(void)
+{
+	need_srq();
+	if (!(ct_dev[1].attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		ct_skip("%s does not resize SRQs", ct_dev[1].name);
+}
+
+CASE(srq_resize, "SRQ resize: what is refused, what waits keeps its order, who waits is still woken")
+{
+	struct dev *d = &ct_dev[1];
+	struct conn_opt o = conn_defaults();
+	struct ibv_srq_attr a = { .max_wr = 4, .srq_limit = 5 };
+	struct ibv_recv_wr *bad, wr = {};
+	struct ibv_srq *srq;
+	struct shared *s;
+	uint32_t i;
+
+	need_srq_resize();
+	srq = ct_srq(d->pd, 8, 1);
+	CHECK_EQ(resize_srq(srq, 0), EINVAL, "resize to 0");
+	CHECK_EQ(resize_srq(srq, d->attr.max_srq_wr + 1u), EINVAL, "resize beyond max_srq_wr");
+	CHECK_EQ(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL,
+		 "a limit above the new size");
+	CHECK_EQ(srq_attr(srq).max_wr, 8, "size after what was refused");
+	CHECK_EQ(resize_srq(srq, d->attr.max_srq_wr), 0, "resize to max_srq_wr");
+	for (i = 0; i < (uint32_t)d->attr.max_srq_wr; i++)
+		post_srq(srq, i, NULL, 0);
+	CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM, "post to a full SRQ");
+	CHECK_EQ(resize_srq(srq, 16), EINVAL, "resize to less than what waits");
+	ct_destroy_srq(srq);
+
+	o.min_rnr = 0;	/* 655 ms */
+	s = shared_new(&o, 1, 16);
+	for (i = 0; i < 16; i++)
+		post_srq(s->srq, i, NULL, 0);
+	CHECK_EQ(resize_srq(s->srq, 64), 0, "resize of a full SRQ");
+	for (i = 16; i < 64; i++)
+		post_srq(s->srq, i, NULL, 0);
+	for (i = 0; i < 56; i++) {
+		send_small(s->c[0], i);
+		cq_expect(s->rcq, s->c[0]->qp[1], i, IBV_WC_SUCCESS);
+		cq_expect(s->c[0]->scq[0], s->c[0]->qp[0], i, IBV_WC_SUCCESS);
+	}
+	CHECK_EQ(resize_srq(s->srq, 8), 0, "resize to what waits");
+	for (; i < 64; i++) {
+		send_small(s->c[0], i);
+		cq_expect(s->rcq, s->c[0]->qp[1], i, IBV_WC_SUCCESS);
+		cq_expect(s->c[0]->scq[0], s->c[0]->qp[0], i, IBV_WC_SUCCESS);
+	}
+	for (i = 0; i < 4; i++) {
+		uint64_t start;
+
+		send_small(s->c[0], i);
+		cq_silent(s->rcq, 50);
+		CHECK_EQ(resize_srq(s->srq, 4u << i), 0, "resize while a QP waits");
+		start = ct_now_ns();
+		post_srq(s->srq, i, NULL, 0);
+		cq_expect(s->rcq, s->c[0]->qp[1], i, IBV_WC_SUCCESS);
+		CHECK(ct_now_ns() - start < 500000000, "it had to ask again");
+		cq_expect(s->c[0]->scq[0], s->c[0]->qp[0], i, IBV_WC_SUCCESS);
+	}
+}
+
+CASE(srq_resize_traffic, "SRQ resize under traffic of 8 QPs: each QP's order, every byte")
+{
+	need_srq_resize();
+	srq_traffic(8, 256, ROUNDS(200, 40), true);
+	srq_traffic(8, 12, ROUNDS(200, 40), true);
+	srq_traffic(4, 1, ROUNDS(60, 15), true);
 }
 
 CASE(srq_pd, "SRQ: keys of its receives are those of its own protection domain")

@@ -75,11 +75,12 @@ class Uverbs:
             raise OSError
         return struct.unpack('<IIIIQIII', ctypes.string_at(answer, 36))
 
-    def modify_srq(self, srq, mask, wr, limit):
-        # the only command of these without an answer: no address of one
-        head = struct.pack('<IHH', MODIFY_SRQ, 6, 0)
+    def modify_srq(self, srq, mask, wr, limit, resp=None):
+        # the only command of these without an answer: no address of one, but where a new size is to be answered
+        head = struct.pack('<IHH', MODIFY_SRQ, 6 if resp is None else 8, 0)
         try:
-            os.write(self.fd, head + struct.pack('<IIII', srq, mask, wr, limit))
+            os.write(self.fd, head + struct.pack('<IIII', srq, mask, wr, limit) +
+                     (b'' if resp is None else struct.pack('<Q', resp)))
             return 0
         except OSError as e:
             return e.errno
@@ -190,13 +191,28 @@ expect('what it got', (wr, sge, entries, slot), (128, 2, 128, 64))
 expect('its mapping, too long', mmap(size + PAGE, SHARED, u.fd, off), -EINVAL)
 p = mmap(size, SHARED, u.fd, off)
 expect('its mapping', p > 0, True)
-expect('modify_srq, size', u.modify_srq(srq, MAX_WR_BIT, 200, 0), EOPNOTSUPP)
-expect('modify_srq, size and limit', (u.modify_srq(srq, 3, 200, 5), u.srq_limit(srq)), (EOPNOTSUPP, 0))
+expect('modify_srq, size without a place for the answer', u.modify_srq(srq, MAX_WR_BIT, 200, 0), EINVAL)
+expect('modify_srq, size and limit, the same', (u.modify_srq(srq, 3, 200, 5), u.srq_limit(srq)), (EINVAL, 0))
+expect('modify_srq, size, no answer writable', {u.modify_srq(srq, MAX_WR_BIT, 200, 0, closed) for _ in range(200)}, {EFAULT})
+expect("modify_srq, size, the kernel's own memory", u.modify_srq(srq, MAX_WR_BIT, 200, 0, 0xffff888000000000), EFAULT)
+for wr, want in ((0, EINVAL), (MAX_WR + 1, EINVAL), (0xffffffff, EINVAL)):
+    expect(f'modify_srq, size {wr}', u.modify_srq(srq, MAX_WR_BIT, wr, 0, answer), want)
+expect('modify_srq, a bit that is none', u.modify_srq(srq, 4, 200, 5, answer), EOPNOTSUPP)
 expect('modify_srq, limit too high', u.modify_srq(srq, LIMIT_BIT, 0, 129), EINVAL)
 expect('post by a command, not by the ring', u.post_srq(srq, 1), EINVAL)
 ctypes.memset(p, 0xff, size)        # all of it, the producer's index included
 expect('doorbell of a ring of nonsense', {u.post_srq(srq, 0) for _ in range(10)}, {0})
 expect('which reads as full', (u.modify_srq(srq, LIMIT_BIT, 0, 128), u.srq_limit(srq)), (0, 128))
+expect('modify_srq of a ring of nonsense, smaller', u.modify_srq(srq, MAX_WR_BIT, 64, 0, answer), EINVAL)
+expect('and larger', u.modify_srq(srq, MAX_WR_BIT, 200, 0, answer), 0)
+new, newsize, entries = struct.unpack('<QII', ctypes.string_at(answer, 16))
+expect('entries of that', entries, 256)
+expect('the old ring can no more be mapped', mmap(size, SHARED, u.fd, off), -EINVAL)
+q = mmap(newsize, SHARED, u.fd, new)
+expect('the new one can', q > 0, True)
+expect('and goes on where the old one was, full', struct.unpack('<I', ctypes.string_at(q, 4))[0], 128)
+expect('with what waits in it', ctypes.string_at(q + 128, 128 * slot), b'\xff' * (128 * slot))
+libc.munmap(q, newsize)
 cq = u.cq_made(100)[0]
 expect('create_qp on it', u.qp(cq, (64, 64, 4, 4, 64), srq=srq), 0)
 qp, _, *caps = struct.unpack('<IIIIIIII', ctypes.string_at(answer, 32))

@@ -93,7 +93,7 @@ int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *cmd, siz
 
 	(void)cmd, (void)cmd_size;
 	assert_int_equal(resp_size, sizeof(*r));
-	assert_int_not_equal(pthread_spin_trylock(&to_spray_cq(cq)->lock), 0);
+	assert_int_not_equal(pthread_spin_trylock(&to_spray_cq(cq)->lock.spin), 0);
 	if (old->prod - old->cons > (uint32_t)cqe)
 		return EINVAL;
 	r->drv_payload = (struct spray_resize_cq_resp) {
@@ -137,8 +137,45 @@ int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq, struct ibv_srq_in
 int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask,
 		       struct ibv_modify_srq *cmd, size_t cmd_size)
 {
-	(void)srq, (void)attr, (void)attr_mask, (void)cmd, (void)cmd_size;
-	return EOPNOTSUPP;
+	struct spray_modify_srq_cmd *c = (void *)cmd;
+	struct spray_resize_srq_resp *r = (void *)(uintptr_t)c->drv_payload.resp_addr;
+	struct spray_srq_ctl *old = to_spray_srq(srq)->ctl, *new;
+
+	assert_int_equal(cmd_size, sizeof(*c));
+	if (!(attr_mask & IBV_SRQ_MAX_WR))
+		return 0;
+	assert_int_not_equal(pthread_spin_trylock(&to_spray_srq(srq)->rq.lock.spin), 0);
+	if (old->prod - old->cons > attr->max_wr)
+		return EINVAL;
+	*r = (struct spray_resize_srq_resp) {
+		.mmap_offset = fail_map ? DOORBELLS_AT / 2 + 1 : (uint64_t)next_map++ * MAP_SIZE,
+		.mmap_size = MAP_SIZE,
+		.entries = attr->max_wr,
+	};
+	if (fail_map)
+		return 0;
+	new = mmap(NULL, MAP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, srq->context->cmd_fd,
+		   r->mmap_offset);
+	new->prod = old->prod;
+	new->cons = old->cons;
+	new->need_doorbell = old->need_doorbell;
+	munmap(new, MAP_SIZE);
+	return 0;
+}
+
+int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd, struct ibv_alloc_pd *cmd,
+		     size_t cmd_size, struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size)
+{
+	(void)cmd, (void)cmd_size, (void)resp, (void)resp_size;
+	pd->context = context;
+	pd->handle = 77;
+	return 0;
+}
+
+int ibv_cmd_dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+	return 0;
 }
 
 int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, struct ibv_query_srq *cmd,
@@ -240,7 +277,7 @@ static void kernel_complete(struct ibv_cq *ibcq, uint32_t qpn, uint64_t wr_id)
 
 struct world {
 	struct verbs_context vctx;
-	struct ibv_pd pd;
+	struct spray_pd pd;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
 	struct ibv_qp *qp;
@@ -289,7 +326,7 @@ static struct ibv_qp *make_qp(struct world *w, enum ibv_qp_type type, bool sig_a
 		},
 	};
 
-	return spray_create_qp(&w->pd, &attr);
+	return spray_create_qp(&w->pd.ibpd, &attr);
 }
 
 static int setup(void **state)
@@ -304,7 +341,7 @@ static int setup(void **state)
 	assert_int_equal(ftruncate(fd, DOORBELLS_AT), 0);
 	assert_int_equal(lseek(fd, DOORBELLS_AT, SEEK_SET), DOORBELLS_AT);
 	w->vctx.context.cmd_fd = fd;
-	w->pd.context = &w->vctx.context;
+	w->pd.ibpd.context = &w->vctx.context;
 	w->send_cq = spray_create_cq(&w->vctx.context, CQ_ENTRIES, NULL, 0);
 	w->recv_cq = spray_create_cq(&w->vctx.context, CQ_ENTRIES, NULL, 0);
 	w->qp = make_qp(w, IBV_QPT_RC, false);
@@ -854,12 +891,12 @@ static void *killer(void *arg)
 		__atomic_store_n(&race->kill, 1, __ATOMIC_RELEASE);
 		while (!__atomic_load_n(&race->victim_dead, __ATOMIC_ACQUIRE) && !all_done(race))
 			sched_yield();
-		pthread_spin_lock(&cq->lock);
+		spray_lock(&cq->lock);
 		spray_cq_remove_qp(&cq->ring, VICTIM);
 		prod = spray_load_acquire(&cq->ring.ctl->prod);
 		for (i = cq->ring.cons; i != prod; i++)
 			race->ghosts += spray_cq_entry(&cq->ring, i)->qpn == VICTIM;
-		pthread_spin_unlock(&cq->lock);
+		spray_unlock(&cq->lock);
 		__atomic_store_n(&race->victim_dead, 0, __ATOMIC_RELEASE);
 	}
 	return NULL;
@@ -890,7 +927,7 @@ static void post_srq_recv__as_a_receive_queue_with_a_word_of_its_own(void **stat
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = RQ_ENTRIES - 1, .max_sge = MAX_SGE } };
 	struct world *w = *state;
-	struct ibv_srq *ibsrq = spray_create_srq(&w->pd, &attr);
+	struct ibv_srq *ibsrq = spray_create_srq(&w->pd.ibpd, &attr);
 	struct spray_srq *srq = to_spray_srq(ibsrq);
 	struct ibv_sge sge[MAX_SGE + 1] = { { 0x1000, 10, 1 }, { 0x2000, 20, 2 } };
 	struct ibv_recv_wr *bad, wr = { .wr_id = 5, .sg_list = sge, .num_sge = 2 };
@@ -918,11 +955,55 @@ static void post_srq_recv__as_a_receive_queue_with_a_word_of_its_own(void **stat
 	assert_int_equal(spray_destroy_srq(ibsrq), 0);
 }
 
+/* Up and down, around the wrap of the indices. */
+static void resize_srq__posting_goes_on_where_it_was(void **state)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = RQ_ENTRIES, .max_sge = 1 } };
+	struct world *w = *state;
+	struct ibv_srq *ibsrq = spray_create_srq(&w->pd.ibpd, &attr);
+	struct spray_srq *srq = to_spray_srq(ibsrq);
+	struct ibv_recv_wr *bad, wr = { .wr_id = 5 };
+	const struct spray_rqe *rqe;
+	int i;
+
+	srq->rq.ring.head = srq->ctl->prod = srq->ctl->cons = UINT32_MAX - 1;
+	for (i = 0; i < RQ_ENTRIES; i++)
+		assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
+	attr.attr.max_wr = 8;
+	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_MAX_WR), 0);
+	wr.wr_id = 6;
+	srq->ctl->need_doorbell = 1;
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(doorbells(w), 1);
+	rqe = (void *)(srq->rq.ring.slots + (RQ_ENTRIES - 2) % 8 * RQ_SLOT);
+	assert_int_equal(rqe->wr_id, 6);
+	assert_int_equal(srq->ctl->prod, RQ_ENTRIES - 1);
+	for (i = RQ_ENTRIES + 1; i < 8; i++)
+		assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
+	attr.attr.max_wr = 4;
+	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_MAX_WR), EINVAL);
+	srq->ctl->cons += 5;
+	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_MAX_WR), 0);
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
+	srq->ctl->cons++;
+	/* no mapping: nobody would see what is posted */
+	fail_map = true;
+	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_MAX_WR), EINVAL);
+	fail_map = false;
+	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), EINVAL);
+	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_MAX_WR), EIO);
+	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_LIMIT), 0);
+	assert_int_equal(spray_destroy_srq(ibsrq), 0);
+}
+
 static void post_recv__refused_on_an_srq(void **state)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
 	struct world *w = *state;
-	struct ibv_srq *srq = spray_create_srq(&w->pd, &attr);
+	struct ibv_srq *srq = spray_create_srq(&w->pd.ibpd, &attr);
 	int posted;
 
 	w->qp->srq = srq;
@@ -999,7 +1080,7 @@ static struct ibv_qp *make_qp_ex(struct world *w, enum ibv_qp_type type, uint64_
 		.cap = { .max_send_wr = SQ_ENTRIES, .max_recv_wr = 1, .max_send_sge = MAX_SGE,
 			 .max_recv_sge = 1 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = &w->pd,
+		.pd = &w->pd.ibpd,
 		.send_ops_flags = ops,
 	};
 
@@ -1126,8 +1207,8 @@ static void poll_in_place(void **state)
 	assert_null(cx->read_completion_ts);		/* was not asked for */
 	scq->ring.cons = scq->ring.ctl->cons = scq->ring.ctl->prod = 0xfffffffe;
 	assert_int_equal(cx->start_poll(cx, &none), ENOENT);
-	assert_int_equal(pthread_spin_trylock(&scq->lock), 0);
-	pthread_spin_unlock(&scq->lock);
+	assert_int_equal(pthread_spin_trylock(&scq->lock.spin), 0);
+	pthread_spin_unlock(&scq->lock.spin);
 	for (i = 0; i < 4; i++)
 		kernel_complete(cq, 50 + i, 10 + i);
 	assert_int_equal(cx->start_poll(cx, &none), 0);
@@ -1153,6 +1234,123 @@ static void poll_in_place(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+/* ---- parent and thread domains ---- */
+
+static struct {
+	int allocs, frees;
+	bool fail, pass;
+	void *last;
+} own;
+
+static void *own_alloc(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type)
+{
+	assert_ptr_equal(pd_context, &own);
+	assert_int_equal(pd->handle, 77);
+	assert_int_equal(resource_type >> 32, SPRAY_DRIVER_ID);
+	if (own.fail)
+		return NULL;
+	if (own.pass)
+		return IBV_ALLOCATOR_USE_DEFAULT;
+	own.allocs++;
+	assert_int_equal(posix_memalign(&own.last, alignment, size), 0);
+	memset(own.last, 0xee, size);
+	return own.last;
+}
+
+static void own_free(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type)
+{
+	assert_ptr_equal(pd_context, &own);
+	assert_non_null(pd);
+	assert_int_equal(resource_type >> 32, SPRAY_DRIVER_ID);
+	own.frees++;
+	free(ptr);
+}
+
+/* A QP, an SRQ and a CQ of @domain, made and destroyed. Return: how many could be made. */
+static int objects_of(struct world *w, struct ibv_pd *domain)
+{
+	struct ibv_qp_init_attr qa = { .send_cq = w->send_cq, .recv_cq = w->recv_cq,
+				       .qp_type = IBV_QPT_RC };
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_cq_init_attr_ex ca = { .cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+					  .parent_domain = domain };
+	struct ibv_qp *qp = spray_create_qp(domain, &qa);
+	struct ibv_srq *srq = spray_create_srq(domain, &sa);
+	struct ibv_cq_ex *cx = spray_create_cq_ex(&w->vctx.context, &ca);
+	int n = !!qp + !!srq + !!cx;
+
+	if (qp)
+		assert_int_equal(spray_destroy_qp(qp), 0);
+	if (srq)
+		assert_int_equal(spray_destroy_srq(srq), 0);
+	if (cx)
+		assert_int_equal(spray_destroy_cq(ibv_cq_ex_to_cq(cx)), 0);
+	return n;
+}
+
+static void parent_domain__brings_its_allocator(void **state)
+{
+	struct world *w = *state;
+	struct ibv_pd *pd = spray_alloc_pd(&w->vctx.context), *parent;
+	struct ibv_parent_domain_init_attr attr = { .pd = pd, .alloc = own_alloc, .free = own_free,
+						    .pd_context = &own };
+
+	attr.comp_mask = 1 << 2;
+	assert_null(spray_alloc_parent_domain(&w->vctx.context, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			 IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	parent = spray_alloc_parent_domain(&w->vctx.context, &attr);
+	assert_non_null(parent);
+	assert_int_equal(spray_dealloc_pd(pd), EBUSY);
+	assert_int_equal(objects_of(w, parent), 3);
+	assert_int_equal(own.allocs, 3);
+	assert_int_equal(own.frees, 3);
+	own.pass = true;
+	assert_int_equal(objects_of(w, parent), 3);
+	own.fail = true;
+	assert_int_equal(objects_of(w, parent), 0);
+	assert_int_equal(own.allocs, 3);
+	assert_int_equal(own.frees, 3);
+	attr.pd = parent;		/* no parent of parents */
+	assert_null(spray_alloc_parent_domain(&w->vctx.context, &attr));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(spray_dealloc_pd(parent), 0);
+	assert_int_equal(objects_of(w, pd), 2);		/* the CQ wants a parent domain */
+	assert_int_equal(spray_dealloc_pd(pd), 0);
+}
+
+static void thread_domain__takes_no_lock(void **state)
+{
+	struct world *w = *state;
+	struct ibv_td_init_attr none = {};
+	struct ibv_td *td = spray_alloc_td(&w->vctx.context, &none);
+	struct ibv_pd *pd = spray_alloc_pd(&w->vctx.context), *parent;
+	struct ibv_parent_domain_init_attr attr = { .pd = pd, .td = td };
+	struct ibv_qp_init_attr qa = {
+		.send_cq = w->send_cq, .recv_cq = w->recv_cq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_recv_wr = 1, .max_recv_sge = 1 },
+	};
+	struct spray_qp *qp;
+	int posted;
+
+	parent = spray_alloc_parent_domain(&w->vctx.context, &attr);
+	assert_non_null(parent);
+	assert_int_equal(spray_dealloc_td(td), EBUSY);
+	qp = to_spray_qp(spray_create_qp(parent, &qa));
+	assert_int_equal(modify(&qp->vqp.qp, IBV_QPS_INIT), 0);
+	assert_int_equal(pthread_spin_trylock(&qp->rq.lock.spin), 0);	/* who took it would wait */
+	assert_int_equal(post_n_recvs(&qp->vqp.qp, 1, &posted), 0);
+	pthread_spin_unlock(&qp->rq.lock.spin);
+	assert_int_equal(spray_destroy_qp(&qp->vqp.qp), 0);
+	assert_int_equal(spray_dealloc_pd(parent), 0);
+	assert_int_equal(spray_dealloc_td(td), 0);
+	assert_int_equal(spray_dealloc_pd(pd), 0);
+	none.comp_mask = 1;
+	assert_null(spray_alloc_td(&w->vctx.context, &none));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1174,6 +1372,9 @@ int main(void)
 		TEST(post_recv__wakes_a_sleeping_receiver),
 		TEST(post_recv__refused_on_an_srq),
 		TEST(post_srq_recv__as_a_receive_queue_with_a_word_of_its_own),
+		TEST(resize_srq__posting_goes_on_where_it_was),
+		TEST(parent_domain__brings_its_allocator),
+		TEST(thread_domain__takes_no_lock),
 		TEST(resize_cq__keeps_what_waits_in_order),
 		TEST(resize_cq__refused_changes_nothing),
 		TEST(resize_cq__no_mapping_is_an_error_for_ever),
