@@ -55,6 +55,27 @@
 #define spray_reg_mr_has_dmah()	false
 #endif
 
+/* The same before the last of reg_user_mr_dmabuf, which was the bare udata once. */
+#ifdef SPRAY_HAVE_REG_MR_DMAH
+#define SPRAY_REG_DMABUF_TAIL	struct ib_dmah *dmah, struct uverbs_attr_bundle *attrs
+#elif defined(SPRAY_HAVE_REG_DMABUF_ATTRS)
+#define SPRAY_REG_DMABUF_TAIL	struct uverbs_attr_bundle *attrs
+#else
+#define SPRAY_REG_DMABUF_TAIL	struct ib_udata *udata
+#endif
+
+/* Before it had two names, the one function took no lock of the caller's. */
+#ifndef SPRAY_HAVE_DMABUF_UNLOCKED
+#define dma_buf_vmap_unlocked	dma_buf_vmap
+#define dma_buf_vunmap_unlocked	dma_buf_vunmap
+#endif
+
+#ifdef SPRAY_HAVE_IMPORT_NS_STRING
+#define SPRAY_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
+#else
+#define SPRAY_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
+#endif
+
 #ifndef SPRAY_HAVE_UMEM_GET_VA
 #define ib_umem_get_va		ib_umem_get
 #endif

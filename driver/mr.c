@@ -8,7 +8,10 @@
  * Indices go round before one is used again, and eight random bits lie below,
  * so that a key of a region that is gone meets no new one.
  */
+#include <linux/dma-buf.h>
+#include <linux/iosys-map.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 #include <rdma/ib_umem.h>
@@ -139,6 +142,97 @@ fail_free:
 	return ERR_PTR(err);
 }
 
+/* --- dma-bufs: what their exporter can map for the CPU --- */
+
+static int spray_dmabuf_map(struct spray_mr *mr)
+{
+	int err = dma_buf_begin_cpu_access(mr->dmabuf, DMA_BIDIRECTIONAL);
+
+	if (err)
+		return err;
+	err = dma_buf_vmap_unlocked(mr->dmabuf, &mr->map);
+	if (!err && mr->map.is_iomem) {		/* no memory to the CPU: memcpy() may not touch it */
+		dma_buf_vunmap_unlocked(mr->dmabuf, &mr->map);
+		err = -EOPNOTSUPP;
+	}
+	if (err)
+		dma_buf_end_cpu_access(mr->dmabuf, DMA_BIDIRECTIONAL);
+	return err;
+}
+
+static void spray_dmabuf_unmap(struct spray_mr *mr)
+{
+	dma_buf_vunmap_unlocked(mr->dmabuf, &mr->map);
+	dma_buf_end_cpu_access(mr->dmabuf, DMA_BIDIRECTIONAL);
+}
+
+/* The mapping stays for as long as the region, and is one run of addresses; @offset: of the region in it. */
+static int spray_dmabuf_pages(struct spray_mr *mr, u64 offset)
+{
+	u64 n = PFN_UP(offset_in_page(offset) + mr->length), i;
+
+	mr->pages = kvcalloc(n, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!mr->pages)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		mr->pages[i] = mr->map.vaddr + (offset & PAGE_MASK) + i * PAGE_SIZE;
+	mr->offset = offset_in_page(offset);
+	return 0;
+}
+
+static int spray_mr_map_dmabuf(struct spray_mr *mr, u64 offset)
+{
+	int err;
+
+	if (!mr->length || mr->iova + (mr->length - 1) < mr->iova)
+		return -EINVAL;
+	if (offset > mr->dmabuf->size || mr->length > mr->dmabuf->size - offset)
+		return -EINVAL;
+	err = spray_dmabuf_map(mr);
+	if (err)
+		return err;
+	err = spray_dmabuf_pages(mr, offset);
+	if (err)
+		spray_dmabuf_unmap(mr);
+	return err;
+}
+
+struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+				   int access)
+{
+	struct spray_mr *mr = spray_mr_new(pd, access);
+	int err;
+
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->dmabuf = dma_buf_get(fd);
+	if (IS_ERR(mr->dmabuf)) {
+		err = PTR_ERR(mr->dmabuf);
+		goto fail_free;
+	}
+	mr->iova = iova;
+	mr->length = length;
+	mr->ib.iova = iova;
+	mr->ib.length = length;
+	err = spray_mr_map_dmabuf(mr, offset);
+	if (err)
+		goto fail_put;
+	mr->live = true;
+	err = spray_mr_publish(to_sdev(pd->device), mr);
+	if (err)
+		goto fail_map;
+	return &mr->ib;
+
+fail_map:
+	spray_dmabuf_unmap(mr);
+	kvfree(mr->pages);
+fail_put:
+	dma_buf_put(mr->dmabuf);
+fail_free:
+	kfree(mr);
+	return ERR_PTR(err);
+}
+
 /* All of memory: kernel consumers get kernel addresses as DMA addresses (virtual DMA device). */
 struct ib_mr *spray_get_dma_mr(struct ib_pd *pd, int access)
 {
@@ -166,6 +260,10 @@ int spray_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	if (atomic_cmpxchg(&mr->windows, 0, INT_MIN))
 		return -EBUSY;
 	spray_mr_unpublish(to_sdev(ib->device), mr);
+	if (mr->dmabuf) {
+		spray_dmabuf_unmap(mr);
+		dma_buf_put(mr->dmabuf);
+	}
 	spray_mr_unpin(mr);
 	kfree_rcu(mr, rcu);
 	return 0;
@@ -535,3 +633,5 @@ int spray_dealloc_mw(struct ib_mw *ib)
 	kfree_rcu(mr, rcu);
 	return 0;
 }
+
+SPRAY_IMPORT_NS(DMA_BUF);

@@ -17,7 +17,11 @@
 #ifndef SPRAY_MR_H
 #define SPRAY_MR_H
 
+#include <linux/iosys-map.h>
+
 #include "dev.h"
+
+struct dma_buf;
 
 /**
  * struct spray_mr - a region
@@ -32,6 +36,8 @@
  * @window: type of a memory window (1, 2), 0 for a region
  * @shift: log2 of the page size in @pages
  * @offset: of @iova in the first page, bytes
+ * @umem: pinned memory of a process, NULL for other kinds
+ * @dmabuf, @map: memory of a dma-buf, and where it is mapped
  * @npages, @max_pages: fast: pages mapped, and room for them
  * @pages: kernel address of each page, from the page that holds @iova
  * @base: bound window: the region it opens, whose @windows it counts in
@@ -54,6 +60,8 @@ struct spray_mr {
 	u32 npages, max_pages;
 	void **pages;
 	struct ib_umem *umem;
+	struct dma_buf *dmabuf;
+	struct iosys_map map;
 	struct spray_mr *base;
 	u32 qpn;
 	atomic_t windows;
@@ -101,6 +109,8 @@ void *spray_mr_ptr(const struct spray_mr *mr, u64 va, u32 *len);
 struct ib_mr *spray_get_dma_mr(struct ib_pd *pd, int access);
 struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
 				    struct ib_udata *udata);
+struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+				   int access);
 struct ib_mr *spray_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 length, u64 iova,
 				  int access, struct ib_pd *pd, struct ib_udata *udata);
 int spray_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);

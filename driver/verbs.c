@@ -382,6 +382,14 @@ static struct ib_mr *spray_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, 
 	return spray_reg_user_mr_any(pd, start, length, iova, access, udata);
 }
 
+static struct ib_mr *spray_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+				      int access, SPRAY_REG_DMABUF_TAIL)
+{
+	if (spray_reg_mr_has_dmah())
+		return ERR_PTR(-EOPNOTSUPP);
+	return spray_reg_dmabuf_any(pd, offset, length, iova, fd, access);
+}
+
 #ifdef SPRAY_HAVE_REPORT_PORT_EVENT
 /* Newer cores tell port events, but for one device of a net_device: dev.c tells ours, always. */
 static void spray_report_port_event(struct ib_device *ib, struct net_device *ndev,
@@ -437,6 +445,7 @@ const struct ib_device_ops spray_dev_ops = {
 	.query_srq = spray_query_srq,
 	.query_ucontext = spray_query_ucontext,
 	.reg_user_mr = spray_reg_user_mr,
+	.reg_user_mr_dmabuf = spray_reg_dmabuf,
 #ifdef SPRAY_HAVE_REPORT_PORT_EVENT
 	.report_port_event = spray_report_port_event,
 #endif

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <infiniband/cmd_ioctl.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+
 #include "spray-cmd.h"
 #include "spray.h"
 
@@ -56,6 +59,42 @@ static struct ibv_mr *spray_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 		errno = ret;
 		return NULL;
 	}
+	return &vmr->ibv_mr;
+}
+
+/*
+ * Not ibv_cmd_reg_dmabuf_mr(): it got an argument more while the private ABI kept its number. This
+ * way a provider goes with every library of that number.
+ */
+static struct ibv_mr *spray_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					  uint64_t iova, int fd, int access)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, 9);
+	struct ib_uverbs_attr *handle;
+	struct verbs_mr *vmr;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	handle = fill_attr_out_obj(cmd, UVERBS_ATTR_REG_DMABUF_MR_HANDLE);
+	fill_attr_out_ptr(cmd, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &vmr->ibv_mr.lkey);
+	fill_attr_out_ptr(cmd, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &vmr->ibv_mr.rkey);
+	fill_attr_in_obj(cmd, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, pd->handle);
+	fill_attr_in_uint64(cmd, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, offset);
+	fill_attr_in_uint64(cmd, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, length);
+	fill_attr_in_uint64(cmd, UVERBS_ATTR_REG_DMABUF_MR_IOVA, iova);
+	fill_attr_in_uint32(cmd, UVERBS_ATTR_REG_DMABUF_MR_FD, fd);
+	fill_attr_in_uint32(cmd, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access);
+	if (execute_ioctl(pd->context, cmd)) {
+		free(vmr);
+		return NULL;
+	}
+	vmr->ibv_mr.handle = read_attr_obj(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, handle);
+	vmr->ibv_mr.context = pd->context;
+	vmr->ibv_mr.pd = pd;
+	vmr->ibv_mr.addr = (void *)(uintptr_t)offset;
+	vmr->ibv_mr.length = length;
+	vmr->mr_type = IBV_MR_TYPE_DMABUF_MR;
 	return &vmr->ibv_mr;
 }
 
@@ -198,6 +237,7 @@ static const struct verbs_context_ops spray_context_ops = {
 	.query_qp = spray_query_qp,
 	.query_rt_values = spray_query_rt_values,
 	.query_srq = spray_query_srq,
+	.reg_dmabuf_mr = spray_reg_dmabuf_mr,
 	.reg_mr = spray_reg_mr,
 	.req_notify_cq = spray_req_notify_cq,
 	.rereg_mr = spray_rereg_mr,
