@@ -64,6 +64,13 @@
 #define SPRAY_REG_DMABUF_TAIL	struct ib_udata *udata
 #endif
 
+/* Binding QPs to counters: newer cores name the port, too. */
+#ifdef SPRAY_HAVE_COUNTER_PORT
+#define SPRAY_COUNTER_TAIL	, u32 port
+#else
+#define SPRAY_COUNTER_TAIL
+#endif
+
 /* Before it had two names, the one function took no lock of the caller's. */
 #ifndef SPRAY_HAVE_DMABUF_UNLOCKED
 #define dma_buf_vmap_unlocked	dma_buf_vmap

@@ -82,6 +82,8 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
 	spin_lock_init(&dev->mr_lock);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->counters, XA_FLAGS_ALLOC1);
+	mutex_init(&dev->counter_lock);
 	hash_init(dev->peers);
 	spin_lock_init(&dev->peers_lock);
 	dev->icrc = spray_use_icrc;
@@ -278,8 +280,10 @@ void spray_dev_dealloc(struct ib_device *ib)
 		spray_net_leave(dev->sn, dev);
 	rcu_barrier();
 	WARN_ON_ONCE(!xa_empty(&dev->mrs) || !xa_empty(&dev->ahs) || !hash_empty(dev->peers));
+	WARN_ON_ONCE(!xa_empty(&dev->counters));
 	xa_destroy(&dev->mrs);
 	xa_destroy(&dev->ahs);
+	xa_destroy(&dev->counters);
 	free_percpu(dev->stats);
 	mutex_lock(&spray_devs_mutex);
 	if (!list_empty(&dev->all)) {

@@ -4,6 +4,7 @@
 #define SPRAY_DEV_H
 
 #include <linux/hashtable.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
@@ -19,6 +20,11 @@ enum {
 	SPRAY_GID_TABLE_LEN	= 128,
 };
 
+enum {
+	SPRAY_MAX_OBJECTS	= 1 << 20,	/* of each kind, unless said otherwise */
+	SPRAY_MAX_KEYS		= (1 << 24) - 1, /* MRs and MWs; an index is 24 bits */
+};
+
 /**
  * struct spray_dev - one soft RNIC
  * @ndev: its net_device; the reference of ib_device_set_netdev() and one of our own
@@ -30,6 +36,9 @@ enum {
  * @gsi: QP 1, or NULL; under devs_lock of the namespace
  * @peers: destinations, by address; @peers_lock is a leaf, irqsave (ib_cm makes AHs with IRQs off)
  * @held: bytes of held packets over all QPs (device pool)
+ * @counters: number -> struct spray_qp_counter
+ * @counter_lock: mutex; who adds to or sums up @counters and @counted
+ * @counted: what counters had counted that are gone
  * @link: entry in the list of the namespace's devices
  * @all: entry in dev.c's list of all devices
  * @pd_next: number of the PD allocated last
@@ -50,6 +59,10 @@ struct spray_dev {
 	DECLARE_HASHTABLE(peers, SPRAY_PEER_HASH_BITS);
 	spinlock_t peers_lock;
 	atomic_long_t held;
+	struct xarray counters;
+	u32 counter_next;
+	struct mutex counter_lock;
+	struct spray_stats counted;
 	bool icrc;
 	struct list_head link;
 	enum ib_port_state port_state;	/* last one told to consumers */

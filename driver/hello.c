@@ -38,7 +38,7 @@ static void spray_hello_send(struct spray_peer *peer, bool reply)
 	__le32 icrc;
 	u8 *p;
 
-	if (spray_txb_begin(&b, peer->dev))
+	if (spray_txb_begin(&b, peer->dev, NULL))
 		return;
 	p = spray_txb_reserve(&b, room);
 	if (!p) {

@@ -196,6 +196,7 @@ struct spray_qp {
 	u32 epoch;			/* lives since creation: RESETs; req.lock */
 	bool sq_sig_all;
 	bool ud;
+	struct spray_stats __percpu *counted;	/* of the counter it is bound to, or NULL; RCU */
 	u32 qkey;
 	u32 ud_psn;
 	struct ib_qp_attr attr;		/* as modified; under mutex */

@@ -72,7 +72,7 @@ static bool spray_hold_add(struct spray_qp *qp, struct spray_hold *h, const stru
 
 	if (pool && atomic_long_add_return(charge, &qp->dev->held) > SPRAY_HOLD_DEVICE) {
 		atomic_long_sub(charge, &qp->dev->held);
-		spray_count(qp->dev, drop_hold_quota);
+		spray_qp_count(qp, drop_hold_quota);
 		return false;
 	}
 	held = kmalloc(struct_size(held, data, len), GFP_ATOMIC | __GFP_NOWARN);
@@ -88,13 +88,13 @@ static bool spray_hold_add(struct spray_qp *qp, struct spray_hold *h, const stru
 	h->n++;
 	if (!pool)
 		h->bytes += charge;
-	spray_count(qp->dev, rx_held);
+	spray_qp_count(qp, rx_held);
 	return true;
 no_memory:
 	kfree(held);
 	if (pool)
 		atomic_long_sub(charge, &qp->dev->held);
-	spray_count(qp->dev, drop_no_memory);
+	spray_qp_count(qp, drop_no_memory);
 	return false;
 }
 
@@ -452,7 +452,7 @@ static bool spray_early(struct spray_qp *qp, struct tp_pkt *p, const u8 *data, u
 	struct spray_resp *r = &qp->resp;
 
 	if (p->psn != r->core.rx.cum)
-		spray_count(qp->dev, rx_out_of_order);
+		spray_qp_count(qp, rx_out_of_order);
 	/* What can't be placed early waits and fails, if it still must, at its turn. */
 	if (place && spray_place_early(qp, p, data, len))
 		return true;
@@ -477,13 +477,13 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 			return;
 		break;
 	case TP_TAKE_DUP:
-		spray_count(qp->dev, rx_duplicates);
+		spray_qp_count(qp, rx_duplicates);
 		return;
 	case TP_TAKE_OUTSIDE:
-		spray_count(qp->dev, drop_outside_window);
+		spray_qp_count(qp, drop_outside_window);
 		return;
 	default:
-		spray_count(qp->dev, drop_malformed);
+		spray_qp_count(qp, drop_malformed);
 		return;
 	}
 	spray_resp_advance(qp);
@@ -497,7 +497,7 @@ static void spray_rx_note(struct spray_rx *rx, struct spray_qp *qp, struct tp_rx
 		spray_answer(qp, p->space);
 	tp_rx_seen(window, rx->entropy, rx->ce);
 	if (p->kind == TP_PROBE) {
-		spray_count(qp->dev, rx_probes);
+		spray_qp_count(qp, rx_probes);
 		tp_rx_probed(window, p->probe_id);
 	}
 }
@@ -519,7 +519,7 @@ static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp
 		if (r->core.syndrome == TP_SYN_NAK)
 			r->core.rx.ack_wanted = true;
 		else if (!r->nak)
-			spray_count(qp->dev, drop_qp_state);
+			spray_qp_count(qp, drop_qp_state);
 		return;
 	}
 	if (!r->comm_est) {
@@ -571,7 +571,7 @@ static void spray_response_advance(struct spray_qp *qp)
 		struct spray_held *held = spray_hold_find(&r->hold, r->core.rx.exec);
 
 		if (held && !tp_req_response_still(&r->core, &held->pkt, held->len, held->op)) {
-			spray_count(qp->dev, drop_bad_response);
+			spray_qp_count(qp, drop_bad_response);
 			spray_hold_del(qp, &r->hold, held);
 		} else if (held) {
 			if (!spray_run_response(qp, held->op, &held->pkt, held->data, held->len))
@@ -590,7 +590,7 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 	u32 op;
 
 	if (!r->live) {
-		spray_count(qp->dev, drop_qp_state);
+		spray_qp_count(qp, drop_qp_state);
 		return;
 	}
 	spray_rx_note(rx, qp, &r->core.rx, p);
@@ -605,7 +605,7 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 		break;
 	case TP_TAKE_PLACE:
 		if (p->psn != r->core.rx.cum)
-			spray_count(qp->dev, rx_out_of_order);
+			spray_qp_count(qp, rx_out_of_order);
 		if (spray_place_response(qp, op, p, data, len)) {
 			tp_req_local_error(&r->core, op, TP_LOC_PROT);
 			return;
@@ -613,19 +613,19 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 		tp_req_response_commit(&r->core, p);
 		break;
 	case TP_TAKE_HOLD:
-		spray_count(qp->dev, rx_out_of_order);
+		spray_qp_count(qp, rx_out_of_order);
 		if (!spray_hold_add(qp, &r->hold, p, data, len, op))
 			return;
 		tp_req_response_commit(&r->core, p);
 		break;
 	case TP_TAKE_DUP:
-		spray_count(qp->dev, rx_duplicates);
+		spray_qp_count(qp, rx_duplicates);
 		break;
 	case TP_TAKE_OUTSIDE:
-		spray_count(qp->dev, drop_outside_window);
+		spray_qp_count(qp, drop_outside_window);
 		break;
 	default:
-		spray_count(qp->dev, drop_bad_response);
+		spray_qp_count(qp, drop_bad_response);
 	}
 	spray_response_advance(qp);
 }
@@ -635,7 +635,7 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 static void spray_rx_request_ack(struct spray_qp *qp, const struct tp_ack *a)
 {
 	if (!tp_req_ack(&qp->req.core, ktime_get_ns(), a))
-		spray_count(qp->dev, drop_stale_ack);
+		spray_qp_count(qp, drop_stale_ack);
 }
 
 static void spray_rx_response_ack(struct spray_qp *qp, const struct tp_ack *a)
@@ -645,7 +645,7 @@ static void spray_rx_response_ack(struct spray_qp *qp, const struct tp_ack *a)
 	if (!r->core.has_tx)
 		return;
 	if (!tp_resp_ack(&r->core, ktime_get_ns(), a))
-		spray_count(qp->dev, drop_stale_ack);
+		spray_qp_count(qp, drop_stale_ack);
 	if (r->nak && !tp_resp_owes(&r->core))
 		spray_resp_fail(qp, r->nak - 1, r->nak_event, false);
 }
@@ -655,14 +655,14 @@ static void spray_rx_ack(struct spray_qp *qp, const u8 *pkt, u32 len)
 	struct tp_ack a;
 
 	if (tp_wire_decode_ack(&a, pkt, len) < 0) {
-		spray_count(qp->dev, drop_malformed);
+		spray_qp_count(qp, drop_malformed);
 		return;
 	}
-	spray_count(qp->dev, rx_acks);
+	spray_qp_count(qp, rx_acks);
 	if (a.syndrome == TP_SYN_RNR)
-		spray_count(qp->dev, rx_rnr_naks);
+		spray_qp_count(qp, rx_rnr_naks);
 	else if (a.syndrome == TP_SYN_NAK)
-		spray_count(qp->dev, rx_naks);
+		spray_qp_count(qp, rx_naks);
 	if (a.space == TP_REQUEST)
 		spray_rx_request_ack(qp, &a);
 	else
@@ -687,7 +687,7 @@ static bool spray_rx_genuine(struct spray_rx *rx, struct spray_qp *qp, u32 seed,
 	__le32 icrc;
 
 	if (!spray_rx_from_peer(rx, qp->peer)) {
-		spray_count(qp->dev, drop_address);
+		spray_qp_count(qp, drop_address);
 		return false;
 	}
 	if (!qp->dev->icrc)
@@ -695,7 +695,7 @@ static bool spray_rx_genuine(struct spray_rx *rx, struct spray_qp *qp, u32 seed,
 	icrc = spray_icrc_rc(seed, rx->sport, pkt, len);
 	if (!memcmp(&icrc, pkt + len, sizeof(icrc)))
 		return true;
-	spray_count(qp->dev, drop_icrc);
+	spray_qp_count(qp, drop_icrc);
 	return false;
 }
 
@@ -705,7 +705,7 @@ static void spray_rx_numbered(struct spray_rx *rx, struct spray_qp *qp, const u8
 	int hdr = tp_wire_decode(&p, pkt, len);
 
 	if (hdr < 0 || p.kind == TP_UD)
-		spray_count(qp->dev, drop_malformed);
+		spray_qp_count(qp, drop_malformed);
 	else if (p.space == TP_REQUEST)
 		spray_rx_request(rx, qp, &p, pkt + hdr, len - hdr - p.pad);
 	else
@@ -729,12 +729,12 @@ static u32 spray_rx_rc(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, 
 	spinlock_t *lock = to_resp ? &qp->resp.lock : &qp->req.lock;
 	bool up;
 
-	spray_count(qp->dev, rx_packets);
-	spray_count_n(qp->dev, rx_bytes, len);
+	spray_qp_count(qp, rx_packets);
+	spray_qp_count_n(qp, rx_bytes, len);
 	if (!rx->seg)
-		spray_count(qp->dev, rx_bursts);
+		spray_qp_count(qp, rx_bursts);
 	if (rx->ce)
-		spray_count(qp->dev, rx_ecn_marked);
+		spray_qp_count(qp, rx_ecn_marked);
 	len -= TP_ICRC_LEN;
 	spray_jitter();		/* held by a reference alone */
 	spin_lock(lock);
@@ -743,7 +743,7 @@ static u32 spray_rx_rc(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, 
 	else
 		up = qp->req.live;
 	if (!up)
-		spray_count(qp->dev, drop_qp_state);
+		spray_qp_count(qp, drop_qp_state);
 	else if (!spray_rx_genuine(rx, qp, to_resp ? qp->seed_req_rx : qp->seed_rsp_rx, pkt, len))
 		up = false;
 	else if (!ack)

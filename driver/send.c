@@ -99,7 +99,7 @@ static int spray_send_lone(struct spray_qp *qp, u32 seed, const u8 *hdr, u32 n, 
 	struct spray_txb b;
 	u8 *p;
 
-	if (spray_txb_begin(&b, qp->dev))
+	if (spray_txb_begin(&b, qp->dev, READ_ONCE(qp->counted)))
 		return -ENOMEM;
 	p = spray_txb_reserve(&b, n + TP_ICRC_LEN + 4);
 	if (!p) {
@@ -121,11 +121,11 @@ void spray_send_ack(struct spray_qp *qp, struct tp_ack *a)
 		return;
 	a->dqpn = qp->attr.dest_qp_num;
 	ev = tp_path_pick(&qp->peer->paths, &qp->ack_rng, TP_NO_PATH, now_us);
-	spray_count(qp->dev, tx_acks);
+	spray_qp_count(qp, tx_acks);
 	if (a->syndrome == TP_SYN_RNR)
-		spray_count(qp->dev, tx_rnr_naks);
+		spray_qp_count(qp, tx_rnr_naks);
 	else if (a->syndrome == TP_SYN_NAK)
-		spray_count(qp->dev, tx_naks);
+		spray_qp_count(qp, tx_naks);
 	spray_send_lone(qp, a->space == TP_REQUEST ? qp->seed_rsp_tx : qp->seed_req_tx, buf,
 			tp_wire_encode_ack(a, buf), ev);
 }
@@ -145,7 +145,7 @@ static int spray_send_burst(struct spray_qp *qp, struct tp_tx *tx, struct tp_bur
 	struct tp_out o;
 	int err = 0;
 
-	if (spray_txb_begin(&b, qp->dev)) {
+	if (spray_txb_begin(&b, qp->dev, READ_ONCE(qp->counted))) {
 		/* Nothing recorded yet: the core will offer it again, at the latest by its timer. */
 		return -ENOMEM;
 	}
@@ -182,10 +182,10 @@ static void spray_publish(struct spray_qp *qp, struct tp_tx *tx, struct spray_pu
 	if (likely(tx->c_rtx == p->rtx && tx->c_lost_ev == p->lost_ev &&
 		   tx->c_lost_rack == p->lost_rack && tx->c_rto == p->rto && failed == told))
 		return;
-	spray_count_n(qp->dev, retransmissions, tx->c_rtx - p->rtx);
-	spray_count_n(qp->dev, lost_same_path, tx->c_lost_ev - p->lost_ev);
-	spray_count_n(qp->dev, lost_rack, tx->c_lost_rack - p->lost_rack);
-	spray_count_n(qp->dev, timeouts, tx->c_rto - p->rto);
+	spray_qp_count_n(qp, retransmissions, tx->c_rtx - p->rtx);
+	spray_qp_count_n(qp, lost_same_path, tx->c_lost_ev - p->lost_ev);
+	spray_qp_count_n(qp, lost_rack, tx->c_lost_rack - p->lost_rack);
+	spray_qp_count_n(qp, timeouts, tx->c_rto - p->rto);
 	*p = (struct spray_published) {
 		.rtx = tx->c_rtx,
 		.lost_ev = tx->c_lost_ev,
@@ -321,7 +321,7 @@ static void spray_send_probes(struct spray_qp *qp, u64 now)
 
 	while (tp_req_probe(&qp->req.core, now, &p, &ev)) {
 		p.pkey = 0xffff;
-		spray_count(qp->dev, tx_probes);
+		spray_qp_count(qp, tx_probes);
 		spray_send_lone(qp, qp->seed_req_tx, buf, tp_wire_encode(&p, buf), ev);
 	}
 }
@@ -496,7 +496,7 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 		       (tp_tx_probe(&qp->resp.core.tx, now, &p, &ev) ||
 			tp_tx_path_probe(&qp->resp.core.tx, now, &p, &ev))) {
 			p.pkey = 0xffff;
-			spray_count(qp->dev, tx_probes);
+			spray_qp_count(qp, tx_probes);
 			spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);
 		}
 		if (qp->resp.core.has_tx)

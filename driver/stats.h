@@ -2,6 +2,10 @@
 /*
  * Counters of a device, per CPU, shown by `rdma statistic`. One list: name and
  * meaning stand beside each other, order is the order shown.
+ *
+ * `rdma statistic qp` binds QPs to counters, each a set of the same kind. What a
+ * bound QP does is counted twice, in the device's set and in its counter's.
+ * ib_core adds the counters to what the device says, so that is told without them.
  */
 #ifndef SPRAY_STATS_H
 #define SPRAY_STATS_H
@@ -65,13 +69,35 @@ struct spray_stats {
 	u64 c[SPRAY_C_NUM];
 };
 
-/* Any context; BH must be off or the count may be lost to a race with it. */
+/* Any context. */
 #define spray_count(dev, name)		this_cpu_inc((dev)->stats->c[SPRAY_C_##name])
 #define spray_count_n(dev, name, n)	this_cpu_add((dev)->stats->c[SPRAY_C_##name], (n))
 
+/* What a QP did. @own: of its counter, or NULL, as READ_ONCE(qp->counted) said; BH off from there on. */
+#define spray_count_two_n(dev, own, name, n) do {				\
+	struct spray_stats __percpu *__own = (own);				\
+										\
+	spray_count_n(dev, name, n);						\
+	if (unlikely(__own))							\
+		this_cpu_add(__own->c[SPRAY_C_##name], (n));			\
+} while (0)
+#define spray_qp_count_n(qp, name, n)						\
+	spray_count_two_n((qp)->dev, READ_ONCE((qp)->counted), name, n)
+#define spray_qp_count(qp, name)	spray_qp_count_n(qp, name, 1)
+
+struct spray_dev;
 struct ib_device;
+struct ib_qp;
+struct rdma_counter;
 struct rdma_hw_stats;
 struct rdma_hw_stats *spray_alloc_hw_port_stats(struct ib_device *ib, u32 port);
 int spray_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index);
+
+/* --- counters of QPs; ib_core calls these under the counter's mutex --- */
+struct rdma_hw_stats *spray_counter_alloc_stats(struct rdma_counter *counter);
+int spray_counter_update_stats(struct rdma_counter *counter);
+int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib);
+int spray_counter_unbind(struct ib_qp *ib);
+int spray_counter_dealloc(struct rdma_counter *counter);
 
 #endif

@@ -95,7 +95,7 @@ static enum ib_wc_status spray_ud_emit(struct spray_qp *qp, struct spray_sqe *sq
 	__le32 icrc;
 	u8 *p;
 
-	if (spray_txb_begin(&b, qp->dev))
+	if (spray_txb_begin(&b, qp->dev, READ_ONCE(qp->counted)))
 		return IB_WC_SUCCESS;	/* a datagram may be lost */
 	p = spray_txb_reserve(&b, SPRAY_UD_HDR + len + 3 + TP_ICRC_LEN);
 	if (!p) {
@@ -250,11 +250,11 @@ static void spray_ud_deliver(struct spray_rx *rx, struct spray_qp *qp, const str
 	int err;
 
 	if (!rqe) {
-		spray_count(qp->dev, drop_ud_no_receive);
+		spray_qp_count(qp, drop_ud_no_receive);
 		return;
 	}
 	if (spray_sge_total(spray_rqe_sge(rqe), rqe->num_sge) < SPRAY_GRH + len) {
-		spray_count(qp->dev, drop_ud_length);
+		spray_qp_count(qp, drop_ud_length);
 		return;
 	}
 	spray_ud_grh(rx, udp_len, grh);
@@ -280,23 +280,23 @@ void spray_ud_receive(struct spray_rx *rx, struct spray_qp *qp, const u8 *pkt, u
 	struct tp_pkt p;
 	int hdr = tp_wire_decode(&p, pkt, body);
 
-	spray_count(qp->dev, rx_packets);
-	spray_count_n(qp->dev, rx_bytes, len);
+	spray_qp_count(qp, rx_packets);
+	spray_qp_count_n(qp, rx_bytes, len);
 	if (!rx->seg)
-		spray_count(qp->dev, rx_bursts);
+		spray_qp_count(qp, rx_bursts);
 	if (hdr < 0 || p.kind != TP_UD) {
-		spray_count(qp->dev, drop_malformed);
+		spray_qp_count(qp, drop_malformed);
 		return;
 	}
 	if (!spray_peer_icrc_ok(rx, pkt, body)) {
-		spray_count(qp->dev, drop_icrc);
+		spray_qp_count(qp, drop_icrc);
 		return;
 	}
 	spin_lock_bh(&qp->resp.lock);
 	if (!qp->resp.live)
-		spray_count(qp->dev, drop_qp_state);
+		spray_qp_count(qp, drop_qp_state);
 	else if (p.qkey != qp->qkey)
-		spray_count(qp->dev, drop_ud_qkey);
+		spray_qp_count(qp, drop_ud_qkey);
 	else
 		spray_ud_deliver(rx, qp, &p, pkt + hdr, body - hdr - p.pad,
 				 len + sizeof(struct udphdr));

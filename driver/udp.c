@@ -551,15 +551,17 @@ static struct sk_buff *spray_pool_skb(void)
 	return skb;
 }
 
-int spray_txb_begin(struct spray_txb *b, struct spray_dev *dev)
+int spray_txb_begin(struct spray_txb *b, struct spray_dev *dev,
+		    struct spray_stats __percpu *counted)
 {
 	b->dev = dev;
+	b->counted = counted;
 	b->page = NULL;
 	b->segs = 0;
 	b->seg_len = 0;
 	b->skb = spray_pool_skb();
 	if (!b->skb) {
-		spray_count(dev, tx_no_memory);
+		spray_count_two_n(dev, counted, tx_no_memory, 1);
 		return -ENOMEM;
 	}
 	skb_reserve(b->skb, SPRAY_HEADROOM);
@@ -577,7 +579,7 @@ u8 *spray_txb_reserve(struct spray_txb *b, u32 len)
 	}
 	page = spray_pool_page(pool, len);
 	if (!page) {
-		spray_count(b->dev, tx_no_memory);
+		spray_count_two_n(b->dev, b->counted, tx_no_memory, 1);
 		return NULL;
 	}
 	b->page = page;
@@ -675,18 +677,17 @@ static int spray_out6(struct sk_buff *skb, struct spray_peer *p, u32 entropy)
 int spray_txb_xmit(struct spray_txb *b, struct spray_peer *p, u32 entropy)
 {
 	struct dst_entry *dst = spray_route(p);
-	struct spray_dev *dev = b->dev;
 	struct sk_buff *skb = b->skb;
 	int err;
 
 	if (!dst) {
-		spray_count(dev, tx_no_route);
+		spray_count_two_n(b->dev, b->counted, tx_no_route, 1);
 		spray_txb_abort(b);
 		return -EHOSTUNREACH;
 	}
-	spray_count_n(dev, tx_packets, b->segs);
-	spray_count_n(dev, tx_bytes, skb->len);
-	spray_count(dev, tx_bursts);
+	spray_count_two_n(b->dev, b->counted, tx_packets, b->segs);
+	spray_count_two_n(b->dev, b->counted, tx_bytes, skb->len);
+	spray_count_two_n(b->dev, b->counted, tx_bursts, 1);
 	skb_dst_set(skb, dst);
 	skb->ignore_df = 0;
 	spray_push_udp(skb, b, entropy);
@@ -694,7 +695,7 @@ int spray_txb_xmit(struct spray_txb *b, struct spray_peer *p, u32 entropy)
 	if (err > 0)
 		err = net_xmit_errno(err);
 	if (err)
-		spray_count(dev, tx_local_drops);
+		spray_count_two_n(b->dev, b->counted, tx_local_drops, 1);
 	return err;
 }
 

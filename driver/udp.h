@@ -90,6 +90,7 @@ u32 spray_peer_payload(struct spray_peer *peer);
  */
 struct spray_txb {
 	struct spray_dev *dev;
+	struct spray_stats __percpu *counted;	/* of the QP's counter, or NULL */
 	struct sk_buff *skb;
 	struct page *page;	/* the last packet reserved lies there, or in the head if NULL */
 	u32 page_off;
@@ -99,7 +100,8 @@ struct spray_txb {
 };
 
 /* BH off from begin to xmit or abort. Return: 0 or -ENOMEM. */
-int spray_txb_begin(struct spray_txb *b, struct spray_dev *dev);
+int spray_txb_begin(struct spray_txb *b, struct spray_dev *dev,
+		    struct spray_stats __percpu *counted);
 /* Room for a packet of @len bytes (UDP payload). NULL without memory. */
 u8 *spray_txb_reserve(struct spray_txb *b, u32 len);
 /* The packet last reserved becomes part of the burst, with @len bytes (<= reserved). */

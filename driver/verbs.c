@@ -13,12 +13,14 @@
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/rdma_counter.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "cq.h"
 #include "dev.h"
 #include "mr.h"
 #include "qp.h"
+#include "restrack.h"
 #include "udp.h"
 
 enum {
@@ -390,6 +392,27 @@ static struct ib_mr *spray_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, 
 	return spray_reg_dmabuf_any(pd, offset, length, iova, fd, access);
 }
 
+static int spray_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ib SPRAY_COUNTER_TAIL)
+{
+	return spray_counter_bind(counter, ib);
+}
+
+static int spray_counter_unbind_qp(struct ib_qp *ib SPRAY_COUNTER_TAIL)
+{
+	return spray_counter_unbind(ib);
+}
+
+#ifdef SPRAY_HAVE_COUNTER_INIT
+/* Not optional for who has counters: the core allocates by the size that is told, and calls. */
+struct spray_rdma_counter {
+	struct rdma_counter ib;
+};
+
+static void spray_counter_init(struct rdma_counter *counter)
+{
+}
+#endif
+
 #ifdef SPRAY_HAVE_REPORT_PORT_EVENT
 /* Newer cores tell port events, but for one device of a net_device: dev.c tells ours, always. */
 static void spray_report_port_event(struct ib_device *ib, struct net_device *ndev,
@@ -408,6 +431,14 @@ const struct ib_device_ops spray_dev_ops = {
 	.alloc_mw = spray_alloc_mw,
 	.alloc_pd = spray_alloc_pd,
 	.alloc_ucontext = spray_alloc_ucontext,
+	.counter_alloc_stats = spray_counter_alloc_stats,
+	.counter_bind_qp = spray_counter_bind_qp,
+	.counter_dealloc = spray_counter_dealloc,
+#ifdef SPRAY_HAVE_COUNTER_INIT
+	.counter_init = spray_counter_init,
+#endif
+	.counter_unbind_qp = spray_counter_unbind_qp,
+	.counter_update_stats = spray_counter_update_stats,
 	.create_ah = spray_create_ah,
 	.create_cq = spray_create_cq,
 	.create_qp = spray_create_qp,
@@ -423,6 +454,12 @@ const struct ib_device_ops spray_dev_ops = {
 	.destroy_qp = spray_destroy_qp,
 	.destroy_srq = spray_destroy_srq,
 	.disassociate_ucontext = spray_disassociate_ucontext,
+	.fill_res_cq_entry = spray_fill_res_cq,
+	.fill_res_mr_entry = spray_fill_res_mr,
+	.fill_res_qp_entry = spray_fill_res_qp,
+#ifdef SPRAY_HAVE_FILL_RES_SRQ
+	.fill_res_srq_entry = spray_fill_res_srq,
+#endif
 	.get_dev_fw_str = spray_get_fw_str,
 	.get_dma_mr = spray_get_dma_mr,
 	.get_hw_stats = spray_get_hw_stats,
@@ -460,4 +497,7 @@ const struct ib_device_ops spray_dev_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_qp, spray_qp, ib),
 	INIT_RDMA_OBJ_SIZE(ib_srq, spray_srq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, spray_ucontext, ib),
+#ifdef SPRAY_HAVE_COUNTER_INIT
+	INIT_RDMA_OBJ_SIZE(rdma_counter, spray_rdma_counter, ib),
+#endif
 };
