@@ -332,8 +332,13 @@ int spray_resize_cq_any(struct ib_cq *ib, unsigned int cqe, struct ib_udata *uda
 int spray_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 {
 	struct spray_cq *cq = to_scq(ib);
+	struct spray_cq_mem m = {};
 
 	tasklet_kill(&cq->task);
-	spray_cq_mem_free(&cq->m);
+	/* Kernels before 7.x let netlink ask for a queue until it is freed: see restrack.c. */
+	spin_lock_irq(&cq->lock);
+	swap(cq->m, m);
+	spin_unlock_irq(&cq->lock);
+	spray_cq_mem_free(&m);
 	return 0;
 }

@@ -125,7 +125,11 @@ static void spray_qp_free(struct spray_qp *qp)
 	kvfree(qp->resp.ops);
 	kvfree(qp->resp.sent);
 	spray_srq_rise(&qp->resp.seat);
+	/* Kernels before 7.x let netlink ask for a QP until it is freed: see restrack.c. */
+	mutex_lock(&qp->mutex);
 	spray_peer_put(qp->peer);
+	qp->peer = NULL;
+	mutex_unlock(&qp->mutex);
 }
 
 /* The mapping: control page, SQ, RQ. */

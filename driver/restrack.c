@@ -2,6 +2,11 @@
 /*
  * Details for `rdma -dd resource show`: a snapshot is taken under the locks of
  * the object, then written into the message. Names are short, units in them.
+ *
+ * The object itself stays until we are done, but what hangs on it need not: kernels
+ * before 7.x take it from the list only after the driver's destroy. So destroy
+ * takes the QP's peer and the CQ's memory away under the lock that is held here,
+ * a destroyed QP is not live, and regions leave the list first in every kernel.
  */
 #include <net/netlink.h>
 #include <rdma/ib_verbs.h>
@@ -104,13 +109,16 @@ int spray_fill_res_qp(struct sk_buff *msg, struct ib_qp *ib)
 
 int spray_fill_res_cq(struct sk_buff *msg, struct ib_cq *ib)
 {
-	u32 entries, waiting, armed, lost;
+	u32 entries = 0, waiting = 0, armed = 0, lost;
 	struct spray_cq *cq = to_scq(ib);
 
 	spin_lock_irq(&cq->lock);
-	entries = cq->m.mask + 1;
-	waiting = min(cq->prod - READ_ONCE(cq->m.ctl->cons), entries);	/* a user's index */
-	armed = READ_ONCE(cq->m.ctl->armed);
+	if (cq->m.ctl) {
+		entries = cq->m.mask + 1;
+		/* a user's index: it says what it likes */
+		waiting = min(cq->prod - READ_ONCE(cq->m.ctl->cons), entries);
+		armed = READ_ONCE(cq->m.ctl->armed);
+	}
 	lost = test_bit(SPRAY_CQ_OVERFLOW, &cq->events);
 	spin_unlock_irq(&cq->lock);
 	return spray_put_details(msg, (const struct spray_detail []) {
