@@ -19,8 +19,9 @@ mkdir -p "$b/src" "$b/mnt"
 exec 9>"$b/lock"
 flock 9
 
-# built files of either tree are what .gitignore names: neither copied nor deleted
-rsync -a --delete --exclude=/.git --exclude=/qemu --filter=':- .gitignore' "$TOP/" "$b/src/"
+# built files of either tree are what .gitignore names: neither copied nor deleted. What has changed gets
+# the time of now: by its own, an edit made during the last build would look older than that build's objects
+rsync -a --no-times --checksum --delete --exclude=/.git --exclude=/qemu --filter=':- .gitignore' "$TOP/" "$b/src/"
 # another image: other headers, other libraries
 [ "$(cat "$b/image" 2>/dev/null)" = "$image" ] || {
 	rm -rf "$b/src"
