@@ -36,6 +36,9 @@ for p; do
 	[ "$up" = "$new" ] || here "rdma link add for $p" fabric_link "$SPRAY_TYPE" || bail "no device"
 	up=$new
 	[ "$p" = direct ] || here "profile $p" fabric_profile "$p" || continue
+	# one message at a time, each slept for: an event that is lost is the last one
+	pair "$p/events" 90 "ibv_rc_pingpong -d $DEV_B -g $(fabric_gid "$DEV_B" $B4) -e -n 3000 -s 64" \
+		"ibv_rc_pingpong -d $DEV_A -g $(fabric_gid "$DEV_A" $A4) -e -n 3000 -s 64 $B4"
 	for seed in $SPRAY_SEEDS; do
 		race "$p/$seed" -s "$seed"
 		# few links whose memory or QP goes, all the time: those who copy just then are met more often
