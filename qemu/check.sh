@@ -84,7 +84,7 @@ debug_kernel() {
 		report "uml/debug" "$log/uml.tap" $((SECONDS - t))
 		return
 	fi
-	SPRAY_UML_PROFILES=mixed "$TOP/tests/uml/check.sh" debug smoke lifecycle contract | sed '$d' || :
+	SPRAY_UML_PROFILES=mixed "$TOP/tests/uml/check.sh" debug smoke noipv6 lifecycle contract race | sed '$d' || :
 	cat "$SPRAY_CACHE/check-uml-debug/totals" >>"$log/totals" || echo "0 1 0" >>"$log/totals"
 }
 
