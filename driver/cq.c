@@ -267,10 +267,15 @@ int spray_create_cq_any(struct ib_cq *ib, const struct ib_cq_init_attr *attr,
 
 	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
 		return -EOPNOTSUPP;
+	err = spray_take(to_sdev(ib->device), SPRAY_OBJ_CQ);
+	if (err)
+		return err;
 	spin_lock_init(&cq->lock);
 	tasklet_setup(&cq->task, spray_cq_task);
 	err = spray_cq_mem_new(&cq->m, attr->cqe, udata);
-	if (!err)
+	if (err)
+		spray_give(to_sdev(ib->device), SPRAY_OBJ_CQ);
+	else
 		ib->cqe = cq->m.mask + 1;
 	return err;
 }
@@ -340,5 +345,6 @@ int spray_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 	swap(cq->m, m);
 	spin_unlock_irq(&cq->lock);
 	spray_cq_mem_free(&m);
+	spray_give(to_sdev(ib->device), SPRAY_OBJ_CQ);
 	return 0;
 }

@@ -60,6 +60,17 @@ enum ib_port_state spray_port_state(const struct spray_dev *dev)
 
 /* --- coming --- */
 
+static void spray_dev_limits(struct spray_dev *dev)
+{
+	u32 max = clamp_t(u32, READ_ONCE(spray_max_objects), 1, SPRAY_MAX_OBJECTS);
+	int i;
+
+	for (i = 0; i < SPRAY_OBJ_NUM; i++)
+		dev->max[i] = max;
+	if (max == SPRAY_MAX_OBJECTS)
+		dev->max[SPRAY_OBJ_MR] = SPRAY_MAX_KEYS - SPRAY_MAX_OBJECTS;
+}
+
 static struct spray_dev *spray_dev_alloc(struct net *net)
 {
 	struct spray_dev *dev = ib_alloc_device(spray_dev, ib);
@@ -87,6 +98,7 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	hash_init(dev->peers);
 	spin_lock_init(&dev->peers_lock);
 	dev->icrc = spray_use_icrc;
+	spray_dev_limits(dev);
 	ib_set_device_ops(&dev->ib, &spray_dev_ops);
 	dev->ib.node_type = RDMA_NODE_IB_CA;
 	dev->ib.phys_port_cnt = 1;

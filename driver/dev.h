@@ -20,6 +20,18 @@ enum {
 	SPRAY_GID_TABLE_LEN	= 128,
 };
 
+/* Kinds of objects that a device has only so many of. */
+enum spray_object {
+	SPRAY_OBJ_PD,
+	SPRAY_OBJ_AH,
+	SPRAY_OBJ_CQ,
+	SPRAY_OBJ_QP,
+	SPRAY_OBJ_SRQ,
+	SPRAY_OBJ_MR,
+	SPRAY_OBJ_MW,
+	SPRAY_OBJ_NUM
+};
+
 enum {
 	SPRAY_MAX_OBJECTS	= 1 << 20,	/* of each kind, unless said otherwise */
 	SPRAY_MAX_KEYS		= (1 << 24) - 1, /* MRs and MWs; an index is 24 bits */
@@ -30,6 +42,8 @@ enum {
  * @ndev: its net_device; the reference of ib_device_set_netdev() and one of our own
  * @sn: the UDP sockets of @ndev's network namespace
  * @stats: counters
+ * @used: objects there are, by enum spray_object
+ * @max: most that there may be
  * @mrs: key index -> struct spray_mr
  * @mr_lock: bh; whoever changes a key that exists, see mr.h. Nests inside the locks of a QP's half
  * @ahs: number -> struct spray_ah; its lock is a leaf, irqsave
@@ -50,6 +64,8 @@ struct spray_dev {
 	struct list_head all;
 	struct spray_net *sn;
 	struct spray_stats __percpu *stats;
+	atomic_t used[SPRAY_OBJ_NUM];
+	u32 max[SPRAY_OBJ_NUM];
 	struct xarray mrs;
 	u32 mr_next;
 	spinlock_t mr_lock;
@@ -96,6 +112,20 @@ static inline struct spray_ah *to_sah(struct ib_ah *ib)
 }
 
 /**
+ * spray_take() - one more object of a kind
+ * Any context. Return: 0, or -ENOMEM if the device has as many as it may. Else spray_give() it back.
+ */
+static inline int spray_take(struct spray_dev *dev, enum spray_object what)
+{
+	return atomic_add_unless(&dev->used[what], 1, dev->max[what]) ? 0 : -ENOMEM;
+}
+
+static inline void spray_give(struct spray_dev *dev, enum spray_object what)
+{
+	atomic_dec(&dev->used[what]);
+}
+
+/**
  * spray_ah_peer() - the destination of address handle @num
  * @pd: protection domain of the QP that sends
  * Any context. Return: referenced, or NULL if @pd has no such handle.
@@ -117,6 +147,7 @@ struct spray_mmap *spray_mmap_new(struct ib_ucontext *uctx, void *mem, size_t si
 
 extern const struct ib_device_ops spray_dev_ops;
 extern unsigned short spray_port;	/* module parameter: UDP port, host order */
+extern unsigned int spray_max_objects;	/* module parameter: the same */
 extern bool spray_use_icrc;		/* module parameter: for links made from now on */
 
 int spray_dev_init(void);		/* notifier, link type: from here on devices come */

@@ -19,6 +19,10 @@ bool spray_use_icrc = true;
 module_param_named(icrc, spray_use_icrc, bool, 0644);
 MODULE_PARM_DESC(icrc, "invariant CRC on links added from now on; both ends alike (default on)");
 
+unsigned int spray_max_objects = SPRAY_MAX_OBJECTS;
+module_param_named(max_objects, spray_max_objects, uint, 0644);
+MODULE_PARM_DESC(max_objects, "most QPs, and as many each of PDs, CQs, SRQs, MRs, MWs and AHs, of links added from now on (default, and most, 1048576)");
+
 #ifdef SPRAY_DEBUG
 unsigned int spray_jitter_us;
 module_param_named(jitter, spray_jitter_us, uint, 0644);

@@ -20,17 +20,24 @@
 
 enum {
 	SPRAY_KEY_VARIANT_BITS	= 8,
-	SPRAY_KEY_INDEX_MAX	= (1 << 24) - 1,
 	SPRAY_ACCESS_REMOTE	= IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE |
 				  IB_ACCESS_REMOTE_ATOMIC,
 };
 
-static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access)
+/* @window: type of a window, 0 for a region. Return: NULL without memory, or if there are too many. */
+static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access, u8 window)
 {
-	struct spray_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	enum spray_object what = window ? SPRAY_OBJ_MW : SPRAY_OBJ_MR;
+	struct spray_mr *mr;
 
-	if (!mr)
+	if (spray_take(to_sdev(pd->device), what))
 		return NULL;
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	if (!mr) {
+		spray_give(to_sdev(pd->device), what);
+		return NULL;
+	}
+	mr->window = window;
 	mr->ib.device = pd->device;
 	mr->ib.pd = pd;
 	mr->pd = pd;
@@ -41,13 +48,20 @@ static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access)
 	return mr;
 }
 
+/* Who looks keys up may still read it. */
+static void spray_mr_free(struct spray_mr *mr)
+{
+	spray_give(to_sdev(mr->ib.device), mr->window ? SPRAY_OBJ_MW : SPRAY_OBJ_MR);
+	kfree_rcu(mr, rcu);
+}
+
 /* Give @mr, complete otherwise, its keys and make it known. */
 static int spray_mr_publish(struct spray_dev *dev, struct spray_mr *mr)
 {
 	u32 index;
 	int err;
 
-	err = xa_alloc_cyclic(&dev->mrs, &index, NULL, XA_LIMIT(1, SPRAY_KEY_INDEX_MAX),
+	err = xa_alloc_cyclic(&dev->mrs, &index, NULL, XA_LIMIT(1, SPRAY_MAX_KEYS),
 			      &dev->mr_next, GFP_KERNEL);
 	if (err < 0)
 		return err;
@@ -119,7 +133,7 @@ static void spray_mr_unpin(struct spray_mr *mr)
 struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
 				    struct ib_udata *udata)
 {
-	struct spray_mr *mr = spray_mr_new(pd, access);
+	struct spray_mr *mr = spray_mr_new(pd, access, 0);
 	int err;
 
 	if (!mr)
@@ -138,7 +152,7 @@ struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64
 fail_pin:
 	spray_mr_unpin(mr);
 fail_free:
-	kfree(mr);
+	spray_mr_free(mr);
 	return ERR_PTR(err);
 }
 
@@ -200,7 +214,7 @@ static int spray_mr_map_dmabuf(struct spray_mr *mr, u64 offset)
 struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				   int access)
 {
-	struct spray_mr *mr = spray_mr_new(pd, access);
+	struct spray_mr *mr = spray_mr_new(pd, access, 0);
 	int err;
 
 	if (!mr)
@@ -229,14 +243,14 @@ fail_map:
 fail_put:
 	dma_buf_put(mr->dmabuf);
 fail_free:
-	kfree(mr);
+	spray_mr_free(mr);
 	return ERR_PTR(err);
 }
 
 /* All of memory: kernel consumers get kernel addresses as DMA addresses (virtual DMA device). */
 struct ib_mr *spray_get_dma_mr(struct ib_pd *pd, int access)
 {
-	struct spray_mr *mr = spray_mr_new(pd, access);
+	struct spray_mr *mr = spray_mr_new(pd, access, 0);
 	int err;
 
 	if (!mr)
@@ -246,7 +260,7 @@ struct ib_mr *spray_get_dma_mr(struct ib_pd *pd, int access)
 	mr->live = true;
 	err = spray_mr_publish(to_sdev(pd->device), mr);
 	if (err) {
-		kfree(mr);
+		spray_mr_free(mr);
 		return ERR_PTR(err);
 	}
 	return &mr->ib;
@@ -265,7 +279,7 @@ int spray_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 		dma_buf_put(mr->dmabuf);
 	}
 	spray_mr_unpin(mr);
-	kfree_rcu(mr, rcu);
+	spray_mr_free(mr);
 	return 0;
 }
 
@@ -506,7 +520,7 @@ struct ib_mr *spray_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_pag
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_pages || max_pages > SPRAY_MAX_FAST_PAGES)
 		return ERR_PTR(-EINVAL);
-	mr = spray_mr_new(pd, 0);
+	mr = spray_mr_new(pd, 0, 0);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->fast = true;
@@ -520,7 +534,7 @@ struct ib_mr *spray_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_pag
 	return &mr->ib;
 fail:
 	kvfree(mr->pages);
-	kfree(mr);
+	spray_mr_free(mr);
 	return ERR_PTR(err);
 }
 
@@ -607,15 +621,14 @@ out:
 int spray_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
 {
 	struct spray_mw *mw = container_of(ib, struct spray_mw, ib);
-	struct spray_mr *mr = spray_mr_new(ib->pd, 0);
+	struct spray_mr *mr = spray_mr_new(ib->pd, 0, ib->type == IB_MW_TYPE_1 ? 1 : 2);
 	int err;
 
 	if (!mr)
 		return -ENOMEM;
-	mr->window = ib->type == IB_MW_TYPE_1 ? 1 : 2;
 	err = spray_mr_publish(to_sdev(ib->device), mr);
 	if (err) {
-		kfree(mr);
+		spray_mr_free(mr);
 		return err;
 	}
 	mw->mr = mr;
@@ -630,7 +643,7 @@ int spray_dealloc_mw(struct ib_mw *ib)
 
 	spray_mr_unpublish(dev, mr);
 	spray_mw_release(mr);
-	kfree_rcu(mr, rcu);
+	spray_mr_free(mr);
 	return 0;
 }
 

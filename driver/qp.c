@@ -769,6 +769,9 @@ int spray_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
+	err = spray_take(to_sdev(ib->device), SPRAY_OBJ_QP);
+	if (err)
+		return err;
 	qp->dev = to_sdev(ib->device);
 	qp->ud = init->qp_type != IB_QPT_RC;
 	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
@@ -786,6 +789,7 @@ int spray_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	return 0;
 fail:
 	spray_qp_free(qp);
+	spray_give(qp->dev, SPRAY_OBJ_QP);
 	return err;
 }
 
@@ -809,5 +813,6 @@ int spray_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	spray_cq_clean(spray_send_cq(qp), ib);
 	spray_cq_clean(spray_recv_cq(qp), ib);
 	spray_qp_free(qp);
+	spray_give(qp->dev, SPRAY_OBJ_QP);
 	return 0;
 }

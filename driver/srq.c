@@ -297,6 +297,9 @@ int spray_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib
 		return -EOPNOTSUPP;
 	if (attr->max_sge > SPRAY_MAX_SGE)
 		return -EINVAL;
+	err = spray_take(to_sdev(ib->device), SPRAY_OBJ_SRQ);
+	if (err)
+		return err;
 	attr->max_sge = max_t(u32, attr->max_sge, 1);
 	mutex_init(&srq->resize);
 	spin_lock_init(&srq->lock);
@@ -309,8 +312,10 @@ int spray_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib
 	err = spray_srq_mem_new(&srq->m, attr->max_wr, srq->slot, udata, &resp);
 	if (!err && udata)
 		err = spray_udata_respond(udata, &resp, sizeof(resp));
-	if (err)
+	if (err) {
 		spray_srq_free(srq);
+		spray_give(to_sdev(ib->device), SPRAY_OBJ_SRQ);
+	}
 	attr->max_wr = srq->m.entries;
 	return err;
 }
@@ -440,5 +445,6 @@ int spray_destroy_srq(struct ib_srq *ib, struct ib_udata *udata)
 
 	tasklet_kill(&srq->task);
 	spray_srq_free(srq);
+	spray_give(to_sdev(ib->device), SPRAY_OBJ_SRQ);
 	return 0;
 }

@@ -27,12 +27,6 @@ enum {
 	SPRAY_VENDOR_ID		= 0x535052,	/* no OUI, but not 0 either */
 	SPRAY_FW_MAJOR		= 0,
 	SPRAY_FW_MINOR		= 1,
-	SPRAY_MAX_QP		= 1 << 20,
-	SPRAY_MAX_CQ		= 1 << 20,
-	SPRAY_MAX_SRQ		= 1 << 20,
-	SPRAY_MAX_PD		= 1 << 20,
-	SPRAY_MAX_AH		= 1 << 20,
-	SPRAY_MAX_MR		= (1 << 24) - 1,
 };
 
 /* --- device and port --- */
@@ -40,6 +34,8 @@ enum {
 static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 			      struct ib_udata *udata)
 {
+	struct spray_dev *dev = to_sdev(ib);
+
 	/* udata is NULL at registration on newer kernels, empty on older ones. */
 	if (udata && udata->inlen)
 		return -EINVAL;
@@ -50,7 +46,7 @@ static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->vendor_id = SPRAY_VENDOR_ID;
 	attr->vendor_part_id = 1;
 	attr->hw_ver = 1;
-	attr->max_qp = SPRAY_MAX_QP;
+	attr->max_qp = dev->max[SPRAY_OBJ_QP];
 	attr->max_qp_wr = SPRAY_MAX_QP_WR;
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_RC_RNR_NAK_GEN |
@@ -60,20 +56,20 @@ static int spray_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_send_sge = SPRAY_MAX_SGE;
 	attr->max_recv_sge = SPRAY_MAX_SGE;
 	attr->max_sge_rd = SPRAY_MAX_SGE;
-	attr->max_cq = SPRAY_MAX_CQ;
+	attr->max_cq = dev->max[SPRAY_OBJ_CQ];
 	attr->max_cqe = SPRAY_MAX_CQE;
-	attr->max_srq = SPRAY_MAX_SRQ;
+	attr->max_srq = dev->max[SPRAY_OBJ_SRQ];
 	attr->max_srq_wr = SPRAY_MAX_SRQ_WR;
 	attr->max_srq_sge = SPRAY_MAX_SGE;
-	attr->max_mr = SPRAY_MAX_MR;
-	attr->max_mw = SPRAY_MAX_MR;
+	attr->max_mr = dev->max[SPRAY_OBJ_MR];
+	attr->max_mw = dev->max[SPRAY_OBJ_MW];
 	attr->max_fast_reg_page_list_len = SPRAY_MAX_FAST_PAGES;
-	attr->max_pd = SPRAY_MAX_PD;
+	attr->max_pd = dev->max[SPRAY_OBJ_PD];
 	attr->max_qp_rd_atom = SPRAY_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = SPRAY_MAX_RD_ATOMIC;
-	attr->max_res_rd_atom = SPRAY_MAX_RD_ATOMIC * SPRAY_MAX_QP;
+	attr->max_res_rd_atom = SPRAY_MAX_RD_ATOMIC * dev->max[SPRAY_OBJ_QP];
 	attr->atomic_cap = IB_ATOMIC_HCA;
-	attr->max_ah = SPRAY_MAX_AH;
+	attr->max_ah = dev->max[SPRAY_OBJ_AH];
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	/* CQEs carry CLOCK_MONOTONIC in ns; the unit of the clock is kHz. */
@@ -259,15 +255,23 @@ static int spray_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 
 static int spray_alloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 {
-	struct spray_alloc_pd_resp resp = {
-		.pdn = atomic_inc_return(&to_sdev(ib->device)->pd_next),
-	};
+	struct spray_dev *dev = to_sdev(ib->device);
+	struct spray_alloc_pd_resp resp = {};
+	int err = spray_take(dev, SPRAY_OBJ_PD);
 
-	return udata ? spray_udata_respond(udata, &resp, sizeof(resp)) : 0;
+	if (err)
+		return err;
+	resp.pdn = atomic_inc_return(&dev->pd_next);
+	if (udata)
+		err = spray_udata_respond(udata, &resp, sizeof(resp));
+	if (err)
+		spray_give(dev, SPRAY_OBJ_PD);
+	return err;
 }
 
 static int spray_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 {
+	spray_give(to_sdev(ib->device), SPRAY_OBJ_PD);
 	return 0;
 }
 
@@ -284,7 +288,7 @@ static int spray_ah_number(struct spray_dev *dev, struct spray_ah *ah)
 	int err;
 
 	xa_lock_irqsave(&dev->ahs, flags);
-	err = __xa_alloc_cyclic(&dev->ahs, &ah->num, ah, XA_LIMIT(1, SPRAY_MAX_AH), &dev->ah_next,
+	err = __xa_alloc_cyclic(&dev->ahs, &ah->num, ah, xa_limit_31b, &dev->ah_next,
 				GFP_ATOMIC);
 	xa_unlock_irqrestore(&dev->ahs, flags);
 	return err < 0 ? err : 0;
@@ -310,11 +314,16 @@ static int spray_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *init, str
 	if (init->ah_attr->type != RDMA_AH_ATTR_TYPE_ROCE ||
 	    !(rdma_ah_get_ah_flags(init->ah_attr) & IB_AH_GRH))
 		return -EINVAL;
+	err = spray_take(dev, SPRAY_OBJ_AH);
+	if (err)
+		return err;
 	ah->attr = *init->ah_attr;
 	ah->attr.grh.sgid_attr = NULL;	/* not ours to keep: ib_core's AH holds it */
 	ah->peer = spray_peer_get(dev, init->ah_attr, sleepable ? GFP_KERNEL : GFP_ATOMIC);
-	if (IS_ERR(ah->peer))
-		return PTR_ERR(ah->peer);
+	if (IS_ERR(ah->peer)) {
+		err = PTR_ERR(ah->peer);
+		goto fail_give;
+	}
 	err = spray_ah_number(dev, ah);
 	if (err)
 		goto fail_peer;
@@ -329,6 +338,8 @@ fail_num:
 	spray_ah_unnumber(dev, ah);
 fail_peer:
 	spray_peer_put(ah->peer);
+fail_give:
+	spray_give(dev, SPRAY_OBJ_AH);
 	return err;
 }
 
@@ -344,6 +355,7 @@ static int spray_destroy_ah(struct ib_ah *ib, u32 flags)
 
 	spray_ah_unnumber(to_sdev(ib->device), ah);
 	spray_peer_put(ah->peer);
+	spray_give(to_sdev(ib->device), SPRAY_OBJ_AH);
 	return 0;
 }
 

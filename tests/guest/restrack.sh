@@ -46,8 +46,8 @@ again() { # with 1 % loss something is sent again sooner or later, and is told o
 	res qp; return 1
 }
 srqs() {
-	rdma -dd -j resource show srq dev "$DEV_B" >"$LOGS/json" 2>&1 || return 1
-	is '[.[] | select(.comm == "ib_send_bw")] | length > 0 and all(.drv_entries >= 64 and .drv_posted >= 0 and .drv_qps_waiting >= 0)' <"$LOGS/json"
+	rdma -dd -j resource show srq dev "$DEV_B" |
+		is '[.[] | select(.comm == "ib_send_bw")] | length > 0 and all(.drv_entries >= 64 and .drv_posted >= 0 and .drv_qps_waiting >= 0)'
 }
 
 here "streams" flow_start

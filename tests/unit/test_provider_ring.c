@@ -981,6 +981,8 @@ static void resize_srq__posting_goes_on_where_it_was(void **state)
 	assert_int_equal(srq->ctl->prod, RQ_ENTRIES - 1);
 	for (i = RQ_ENTRIES + 1; i < 8; i++)
 		assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), 0);
+	rqe = (void *)(srq->rq.ring.slots + 5 * RQ_SLOT);	/* the last: index 5 of eight, 1 of four */
+	assert_int_equal(rqe->wr_id, 6);
 	assert_int_equal(spray_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
 	attr.attr.max_wr = 4;
 	assert_int_equal(spray_modify_srq(ibsrq, &attr.attr, IBV_SRQ_MAX_WR), EINVAL);
