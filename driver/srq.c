@@ -368,8 +368,11 @@ static int spray_srq_respond(struct ib_udata *udata, const struct spray_create_s
 	return copy_to_user(u64_to_user_ptr(req.resp_addr), &resp, sizeof(resp)) ? -EFAULT : 0;
 }
 
-/* All that may fail comes before the move. The provider keeps posters out meanwhile. */
-static int spray_srq_resize(struct spray_srq *srq, u32 wr, struct ib_udata *udata)
+/*
+ * All that may fail comes before the move. The provider keeps posters out meanwhile.
+ * @keep: the limit that is armed stays, and may not be above the new size
+ */
+static int spray_srq_resize(struct spray_srq *srq, u32 wr, bool keep, struct ib_udata *udata)
 {
 	struct spray_create_srq_resp resp;
 	struct spray_srq_mem m = {};
@@ -391,7 +394,7 @@ static int spray_srq_resize(struct spray_srq *srq, u32 wr, struct ib_udata *udat
 		goto out;
 	spray_srq_copy_slots(srq, &m, cons, prod);
 	spin_lock_irq(&srq->lock);
-	err = m.entries < srq->limit || !spray_srq_move(srq, &m, cons, prod) ? -EINVAL : 0;
+	err = (keep && m.entries < srq->limit) || !spray_srq_move(srq, &m, cons, prod) ? -EINVAL : 0;
 	spin_unlock_irq(&srq->lock);
 out:
 	spray_srq_mem_free(&m);		/* the old one, or the one in vain */
@@ -414,7 +417,7 @@ int spray_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_at
 	if ((mask & IB_SRQ_LIMIT) && attr->srq_limit > entries)
 		err = -EINVAL;
 	else if (mask & IB_SRQ_MAX_WR)
-		err = spray_srq_resize(srq, attr->max_wr, udata);
+		err = spray_srq_resize(srq, attr->max_wr, !(mask & IB_SRQ_LIMIT), udata);
 	if (!err && (mask & IB_SRQ_LIMIT)) {
 		spin_lock_irq(&srq->lock);
 		srq->limit = attr->srq_limit;

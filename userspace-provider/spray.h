@@ -5,7 +5,8 @@
  * Locks: one spinlock for each send queue, receive queue and completion queue; those whose
  * user has promised to come with one thread at a time do without.
  * None is ever taken inside another and none is held across a system call, but
- * for that which resizes a completion queue: who polls then waits for the new ring.
+ * for those that resize a completion or shared receive queue: who polls or posts
+ * then waits for the new ring.
  * A QP's mutex is outermost and held across modify_qp.
  * Everything that is not marked with a lock is constant once the object exists.
  */

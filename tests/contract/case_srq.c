@@ -308,6 +308,14 @@ CASE(srq_resize, "SRQ resize: what is refused, what waits keeps its order, who w
 	CHECK_EQ(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL,
 		 "a limit above the new size");
 	CHECK_EQ(srq_attr(srq).max_wr, 8, "size after what was refused");
+	a = (struct ibv_srq_attr) { .srq_limit = 7 };
+	for (i = 0; i < 8; i++)
+		post_srq(srq, i, NULL, 0);
+	CHECK_EQ(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT), 0, "limit");
+	CHECK_EQ(srq_attr(srq).srq_limit, 7, "limit told");
+	CHECK_EQ(resize_srq(srq, 4), EINVAL, "resize to less than the limit, and than what waits");
+	ct_destroy_srq(srq);
+	srq = ct_srq(d->pd, 8, 1);
 	CHECK_EQ(resize_srq(srq, d->attr.max_srq_wr), 0, "resize to max_srq_wr");
 	for (i = 0; i < (uint32_t)d->attr.max_srq_wr; i++)
 		post_srq(srq, i, NULL, 0);
