@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# Kernel consumers, set up by sysfs and configfs alone, with data verified: NVMe over RDMA, RDS.
+# Kernel consumers, set up by sysfs and configfs alone, with data verified: NVMe over RDMA, SRP, RDS.
 # They live in the initial namespace: both ends are there. SPRAY_PROFILE: what the spines do, or "direct".
+# SPRAY_CUT=N: spine N dies silently while data are written, and comes back after.
 FABRIC_HOSTS=init
 . "$(dirname "$0")/lib.sh"
 FABRIC_HOSTS=init
@@ -10,6 +11,16 @@ profile=${SPRAY_PROFILE:-direct}
 check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
 if [ "$profile" = direct ]; then here "fabric" fabric_direct; else here "fabric $profile" fabric_up "$profile"; fi || bail "no fabric"
 here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
+
+# under_cut CMD...: meanwhile a spine is gone
+under_cut() {
+	[ -n "${SPRAY_CUT:-}" ] || { "$@"; return; }
+	( sleep 1; fabric_cut "$SPRAY_CUT" silent ) & local cut=$! rc=0
+	"$@" || rc=$?
+	wait $cut
+	fabric_restore "$SPRAY_CUT"
+	return $rc
+}
 
 # disk DEV: writes a known pattern through the page cache and around it, drops caches, compares
 disk() {
@@ -72,13 +83,54 @@ if modprobe -n nvmet-rdma nvme-rdma 2>/dev/null; then
 		here "nvme target, use_srq=$srq" nvme_target $srq && here "nvme connect" nvme_connect && {
 			check "nvme: a target that isn't there" unreachable
 			[ $srq = N ] || check "nvme: its queue is listed" sh -c 'rdma res show srq | grep -q "comm .*nvme\|pdn"'
-			run "nvme: data" 180 disk "$NVME"
+			run "nvme: data" 180 under_cut disk "$NVME"
 			run "nvme: a filesystem" 180 filesystem "$NVME"
 		}
 		check "nvme disconnect" nvme_gone
 	done
 else
 	skip "nvme" "this kernel has no NVMe over RDMA"
+fi
+
+# --- SRP: SCSI over SEND and RDMA, connected by rdma_cm ---
+target=/sys/kernel/config/target srpt='' SRP=''
+srp_target() { # a RAM disk, to be had by an initiator that came to $B4 (which is what ib_srpt goes by)
+	modprobe -a sd_mod target_core_mod ib_srpt || return 1
+	mount -t configfs none /sys/kernel/config 2>/dev/null
+	mkdir -p $target/srpt /etc/target
+	srpt=$target/srpt/$(cat "/sys/class/infiniband/$DEV_B/node_guid")
+	mkdir -p $target/core/rd_mcp_0/disk && echo rd_pages=16384 >$target/core/rd_mcp_0/disk/control &&
+		echo 1 >$target/core/rd_mcp_0/disk/enable && mkdir -p "$srpt/tpgt_1/lun/lun_0" &&
+		ln -s $target/core/rd_mcp_0/disk "$srpt/tpgt_1/lun/lun_0/disk" &&
+		mkdir "$srpt/tpgt_1/acls/$B4" && mkdir "$srpt/tpgt_1/acls/$B4/lun_0" &&
+		ln -s "$srpt/tpgt_1/lun/lun_0" "$srpt/tpgt_1/acls/$B4/lun_0/lun" && echo 1 >"$srpt/tpgt_1/enable" &&
+		echo 5555 >$target/srpt/discovery_auth/rdma_cm_port
+}
+srp_disk() { SRP=$(ls /dev/sd? 2>/dev/null | head -1); [ -n "$SRP" ]; }
+srp_connect() {
+	local guid
+	guid=$(printf %016x "$(cat /sys/module/ib_srpt/parameters/srpt_service_guid)")
+	modprobe ib_srp && waited test -e "/sys/class/infiniband_srp/srp-$DEV_A-1/add_target" &&
+		echo "id_ext=$guid,ioc_guid=$guid,dest=$B4:5555,src=$A4" >"/sys/class/infiniband_srp/srp-$DEV_A-1/add_target" &&
+		waited srp_disk
+}
+srp_gone() {
+	local d
+	for d in /sys/class/srp_remote_ports/*/delete; do echo 1 >"$d"; done
+	waited modprobe -r ib_srp || return 1
+	echo 0 >"$srpt/tpgt_1/enable"
+	rm "$srpt/tpgt_1/acls/$B4/lun_0/lun" && rmdir "$srpt/tpgt_1/acls/$B4/lun_0" "$srpt/tpgt_1/acls/$B4" &&
+		rm "$srpt/tpgt_1/lun/lun_0/disk" && rmdir "$srpt/tpgt_1/lun/lun_0" "$srpt/tpgt_1" "$srpt" &&
+		rmdir $target/core/rd_mcp_0/disk $target/core/rd_mcp_0 && rmdir $target/srpt && waited modprobe -r ib_srpt
+}
+if modprobe -n -a ib_srp ib_srpt 2>/dev/null; then
+	here "srp target" srp_target && here "srp login" srp_connect && {
+		run "srp: data" 180 under_cut disk "$SRP"
+		run "srp: a filesystem" 180 filesystem "$SRP"
+	}
+	check "srp logout, unload" srp_gone
+else
+	skip "srp" "this kernel has no SRP"
 fi
 
 # --- RDS: reliable datagrams by a kernel consumer, and its RDMA operations ---
