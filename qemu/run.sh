@@ -43,6 +43,13 @@ trap 'rm -rf "$out/.stage"; [ -z "${qpid:-}" ] || kill "$qpid" 2>/dev/null || :'
 trap 'exit 130' INT TERM
 guest_job "SPRAY_SUITE=$suite SPRAY_SHELL=${shell:+ttyS0} SPRAY_CPUS=$cpus SPRAY_ICOUNT=$icount" "$@"
 
+# Under TCG the guest sees the host's time stamp counter, and measures its rate: on a busy host wrongly, by as much
+# as seven times, and then all its clocks run as fast. Where nothing scales this host's clock, its rate is told.
+tsc_rate() {
+	[ -z "$icount" ] && ! have_kvm && [ ! -e /sys/devices/system/cpu/cpu0/cpufreq ] || return 0
+	awk -F: '/^cpu MHz/ { printf "tsc_early_khz=%d", $2 * 1000; exit }' /proc/cpuinfo
+}
+
 qemu() {
 	local accel=(-accel "tcg,thread=multi,tb-size=512" -cpu max)
 	if [ -n "$icount" ]; then
@@ -58,7 +65,7 @@ qemu() {
 	exec timeout --foreground "$limit" qemu-system-x86_64 -M q35 -nodefaults -no-user-config -display none -no-reboot \
 		"${accel[@]}" -smp "$cpus" -m "$mem" "${con[@]}" \
 		-kernel "$image/vmlinux" -initrd "$image/initrd" \
-		-append "console=ttyS0 loglevel=${SPRAY_LOGLEVEL:-5} panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests net.ifnames=0 $append" \
+		-append "console=ttyS0 loglevel=${SPRAY_LOGLEVEL:-5} panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check cryptomgr.notests net.ifnames=0 $(tsc_rate) $append" \
 		-drive "if=none,id=root,file=$image/root.ext4,format=raw,snapshot=on,cache=unsafe" -device virtio-blk-pci,drive=root \
 		-device virtio-rng-pci \
 		-virtfs "local,path=$out/.stage,mount_tag=spray,security_model=none,readonly=on" \
