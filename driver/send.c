@@ -443,6 +443,19 @@ enum hrtimer_restart spray_req_timer(struct hrtimer *t)
 
 /* --- responder --- */
 
+static void spray_send_response_probes(struct spray_qp *qp, u64 now)
+{
+	struct tp_tx *tx = &qp->resp.core.tx;
+	u8 buf[TP_MAX_HDR], ev;
+	struct tp_pkt p;
+
+	while (tp_tx_probe(tx, now, &p, &ev) || tp_tx_path_probe(tx, now, &p, &ev)) {
+		p.pkey = 0xffff;
+		spray_qp_count(qp, tx_probes);
+		spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);
+	}
+}
+
 void __spray_resp_pump(struct spray_qp *qp)
 {
 	struct spray_resp *r = &qp->resp;
@@ -465,6 +478,7 @@ void __spray_resp_pump(struct spray_qp *qp)
 			return;
 		}
 	}
+	spray_send_response_probes(qp, now);
 	spray_publish(qp, &r->core.tx, &r->published);
 	spray_timer_arm(&r->timer, tp_tx_deadline(&r->core.tx));
 }
@@ -482,8 +496,6 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 	spin_lock_bh(&qp->resp.lock);
 	qp->resp.timer.armed = ~0ULL;
 	if (qp->resp.live && qp->resp.core.has_tx) {
-		struct tp_pkt p;
-		u8 buf[TP_MAX_HDR], ev;
 		u64 now = ktime_get_ns();
 
 		tp_tx_timeout(&qp->resp.core.tx, now);
@@ -492,15 +504,6 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t)
 				    SPRAY_NAK_WAIT_NS)
 			spray_resp_fail(qp, qp->resp.nak - 1, qp->resp.nak_event, true);
 		__spray_resp_pump(qp);
-		while (qp->resp.core.has_tx &&
-		       (tp_tx_probe(&qp->resp.core.tx, now, &p, &ev) ||
-			tp_tx_path_probe(&qp->resp.core.tx, now, &p, &ev))) {
-			p.pkey = 0xffff;
-			spray_qp_count(qp, tx_probes);
-			spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);
-		}
-		if (qp->resp.core.has_tx)
-			spray_timer_arm(&qp->resp.timer, tp_tx_deadline(&qp->resp.core.tx));
 	}
 	spin_unlock_bh(&qp->resp.lock);
 	spray_qp_settle(qp);

@@ -337,7 +337,7 @@ static u32 quick_us(const struct tp_path *p)
 
 /*
  * A silent path does not answer: what died may be shared. Paths that were not heard since it fell
- * silent have to answer a probe before they are used again, as long as half of all remain.
+ * silent have to answer a probe before they are used again, as long as an eighth of all remains.
  */
 static void suspect_unheard(struct tp_paths *g, u32 since_us, u32 now_us)
 {
@@ -346,7 +346,7 @@ static void suspect_unheard(struct tp_paths *g, u32 since_us, u32 now_us)
 	if (now_us - READ_ONCE(g->suspected_us) < SUSPECT_US)
 		return;
 	WRITE_ONCE(g->suspected_us, now_us);
-	for (i = 0; i < g->n && count_usable(g) > g->n / 2; i++) {
+	for (i = 0; i < g->n && count_usable(g) > g->n / 8; i++) {
 		if (READ_ONCE(g->p[i].rtt_us) && !tp_before(READ_ONCE(g->p[i].seen_us), since_us))
 			continue;
 		tp_path_silent(g, (u8)i, now_us);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The sending side of one packet space. tx.h has the picture and the rules;
- * this file builds bursts and keeps time, tx_path.c says where and how much,
- * tx_ack.c learns from answers.
+ * this file builds bursts, tx_path.c says where and how much, tx_time.c keeps
+ * time and asks, tx_ack.c learns from answers.
  *
  * Every packet in flight has an 8-byte record: when it was sent, on which EV.
  * Time of sending is a "stamp", microseconds, strictly increasing from burst
@@ -11,26 +11,18 @@
  * A burst is cut by what comes first: the window, the caller's limit, the end
  * of what may start, a packet that is longer than the first, or one after a
  * shorter one. Packets are recorded as they are handed out.
- *
- * Timers are built for clocks that jump (a guest that was not scheduled):
- * silence counts only once two probes stayed unanswered.
  */
 #include "tx_int.h"
 
-enum {				/* us, unless said */
-	TP_PTO_MIN	= 500,
-	TP_PTO_INIT	= 50000,	/* nothing known of the paths */
-	TP_RTO_MIN	= 30000,
-	TP_RTO_INIT	= 100000,
-	TP_WAIT_MAX	= 500000,	/* with back-off */
-	TP_JUMP		= 100000,	/* timers are not that late, unless the clock jumped */
-	TP_STAMP_AHEAD	= 10000,
-	TP_LOCAL_RETRY	= 1000,		/* after a refusal of the local stack */
-	TP_PATH_PROBE	= TP_PROBE_ID + 1, /* bit in the id of probes that test a path */
+enum {
+	TP_STAMP_AHEAD	= 10000,	/* us */
+	TP_LOCAL_RETRY	= 1000,		/* us, after a refusal of the local stack */
+	TP_ESCORTS	= 3,
+	TP_ROUNDS_MAX	= 16,
 };
 
 /* Bursts at one moment run ahead of the clock by 1 us each; further ahead it was a wrap ago. */
-static u32 tp_tx_stamp(struct tp_tx *t, u32 now_us)
+u32 tp_tx_stamp(struct tp_tx *t, u32 now_us)
 {
 	if (t->una == t->nxt && tp_diff(t->last_stamp, now_us) > TP_STAMP_AHEAD)
 		t->last_stamp = now_us - 1;
@@ -81,94 +73,6 @@ void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *op
 	t->blamed_stamp = t->last_stamp;
 	tp_cc_init(&t->cc, tp_tx_pkt_bytes(t), TP_WINDOW);
 	tp_tx_wake(t, now);
-}
-
-/* --- timers --- */
-
-/**
- * tp_tx_rto_us() - current retransmission timeout before back-off
- * @t: packet space
- * Return: us
- */
-u32 tp_tx_rto_us(const struct tp_tx *t)
-{
-	u32 us = t->srtt_us ? t->srtt_us + 4 * t->rttvar_us : TP_RTO_INIT;
-
-	return clamp_t(u32, max_t(u32, us, 2 * t->slow_us), TP_RTO_MIN, TP_WAIT_MAX);
-}
-
-static u32 tp_tx_pto_us(const struct tp_tx *t)
-{
-	u32 us = max_t(u32, 2 * t->srtt_us, t->srtt_us + 4 * t->rttvar_us);
-
-	return clamp_t(u32, us ? us : TP_PTO_INIT, TP_PTO_MIN, TP_WAIT_MAX);
-}
-
-/* @us doubled @backoff times, in ns */
-static u64 tp_tx_backed_off(u32 us, u8 backoff)
-{
-	return 1000ULL * min_t(u64, (u64)us << min_t(u8, backoff, 20), TP_WAIT_MAX);
-}
-
-static void tp_tx_arm_probe(struct tp_tx *t, u64 now)
-{
-	u8 backoff = t->probe_backoff ? t->probe_backoff - 1 : 0;	/* one may be lost */
-
-	if (now > t->probe_at_ns + TP_JUMP * 1000ULL)
-		t->vain = 0;
-	t->probe_at_ns = max_t(u64, now + tp_tx_backed_off(tp_tx_pto_us(t), backoff),
-			       t->quiet_until_ns);
-}
-
-static void tp_tx_arm_rto(struct tp_tx *t, u64 now)
-{
-	t->rto_at_ns = now + tp_tx_backed_off(tp_tx_rto_us(t), t->rto_backoff);
-}
-
-/**
- * tp_tx_arm() - start the probe timer and the RTO anew
- * @t: packet space
- * @now: ns
- */
-void tp_tx_arm(struct tp_tx *t, u64 now)
-{
-	tp_tx_arm_probe(t, now);
-	tp_tx_arm_rto(t, now);
-}
-
-/**
- * tp_tx_wake() - no silence before now counts
- * @t: packet space
- * @now: ns
- */
-void tp_tx_wake(struct tp_tx *t, u64 now)
-{
-	t->last_progress_ns = now;
-	t->rto_backoff = 0;
-	t->probe_backoff = 0;
-	t->silent = 0;
-	t->vain = 0;
-	tp_tx_arm(t, now);
-}
-
-/**
- * tp_tx_deadline() - time of the next thing to do
- * @t: packet space
- * Return: ns; ~0 if every message was retired.
- */
-u64 tp_tx_deadline(const struct tp_tx *t)
-{
-	u64 at = t->probe_at_ns;
-
-	if (t->head == t->tail)
-		return ~0ULL;
-	if (!tp_tx_all_received(t))
-		at = min(at, t->rto_at_ns);
-	if (t->rack_at_ns)
-		at = min(at, t->rack_at_ns);
-	if (t->retry_at_ns)
-		at = min(at, t->retry_at_ns);
-	return at;
 }
 
 /* --- sending --- */
@@ -346,6 +250,18 @@ static void tp_tx_fill(const struct tp_tx *t, u32 i, u32 psn, bool rtx, struct t
 	p->compare = op->compare;
 }
 
+/*
+ * Nothing follows this packet, sent again, by which a second loss would be seen: a probe does.
+ * Not for ever, where probes pass and packets don't.
+ */
+static void tp_tx_escort(struct tp_tx *t, const struct tp_burst *b)
+{
+	if (t->lost || (t->nxt != t->wnd_end && tp_tx_has_new(t, b->may_start)))
+		return;
+	t->probe_wanted |= t->rounds < TP_ESCORTS;
+	t->rounds += t->rounds < TP_ROUNDS_MAX;
+}
+
 /* Note a packet as sent, in its record and in all cursors. */
 static void tp_tx_record(struct tp_tx *t, const struct tp_burst *b, const struct tp_out *o,
 			 u32 size, u64 now)
@@ -367,6 +283,7 @@ static void tp_tx_record(struct tp_tx *t, const struct tp_burst *b, const struct
 		t->lost--;
 		t->c_rtx++;
 		t->last_rtx_us = tp_us(now);
+		tp_tx_escort(t, b);
 		return;
 	}
 	if (o->op == t->started) {
@@ -498,116 +415,4 @@ void tp_tx_halt(struct tp_tx *t, u32 psn)
 	if (!t->halted || tp_before(psn, t->halt_psn))
 		t->halt_psn = psn;
 	t->halted = true;
-}
-
-static void tp_tx_fill_probe(struct tp_tx *t, u16 id, struct tp_pkt *p)
-{
-	memset(p, 0, sizeof(*p));
-	p->kind = TP_PROBE;
-	p->first = true;
-	p->last = true;
-	p->space = t->space;
-	p->dqpn = t->dqpn;
-	p->psn = t->nxt;
-	p->ack_req = true;
-	p->probe_id = id;
-	t->c_probes++;
-}
-
-/**
- * tp_tx_probe() - ask the peer for what it has
- * @t: packet space
- * @now: ns
- * @p: filled
- * @ev: path to send it on
- * Return: false if no probe is due.
- */
-bool tp_tx_probe(struct tp_tx *t, u64 now, struct tp_pkt *p, u8 *ev)
-{
-	u32 now_us = tp_us(now);
-
-	if (!t->probe_wanted)
-		return false;
-	t->probe_wanted = false;
-	t->probe_open = true;
-	t->probe_id = (t->probe_id + 1) & TP_PROBE_ID;
-	t->probe_ev = tp_path_pick(t->paths, &t->rng, TP_NO_PATH, now_us);
-	t->probe_stamp = tp_tx_stamp(t, now_us);
-	*ev = t->probe_ev;
-	tp_tx_fill_probe(t, t->probe_id, p);
-	return true;
-}
-
-/**
- * tp_tx_path_probe() - test a withdrawn path while there is traffic
- * @t: packet space
- * @now: ns
- * @p: filled
- * @ev: path to send it on
- * Return: false if none is due.
- */
-bool tp_tx_path_probe(struct tp_tx *t, u64 now, struct tp_pkt *p, u8 *ev)
-{
-	if (t->head == t->tail)
-		return false;
-	*ev = tp_path_probe_due(t->paths, tp_us(now));
-	if (*ev == TP_NO_PATH)
-		return false;
-	tp_tx_fill_probe(t, t->probe_id | TP_PATH_PROBE, p);
-	return true;
-}
-
-/* --- time --- */
-
-/* Rule 4: nothing was heard of anything in flight, not even of probes. */
-static void tp_tx_rto(struct tp_tx *t, u64 now)
-{
-	u32 now_us = tp_us(now), bytes = 0, psn;
-
-	for (psn = t->una; psn != t->nxt; psn++) {
-		struct tp_sent *r = tp_tx_rec(t, psn);
-
-		if (r->flags & (TP_SENT_RECEIVED | TP_SENT_LOST))
-			continue;
-		bytes += r->bytes;
-		tp_tx_lose(t, psn);
-		tp_tx_blame(t, r, false, now_us);
-	}
-	tp_cc_lost(&t->cc, bytes, true, READ_ONCE(t->paths->base_us), now_us);
-	t->rack_at_ns = 0;
-	t->c_rto++;
-	t->rto_backoff += t->rto_backoff < 16;
-	tp_tx_arm_rto(t, now);
-}
-
-/**
- * tp_tx_timeout() - the deadline passed
- * @t: packet space
- * @now: ns
- */
-void tp_tx_timeout(struct tp_tx *t, u64 now)
-{
-	bool rto = !tp_tx_all_received(t) && now >= t->rto_at_ns;
-
-	if (t->head == t->tail)
-		return;
-	if (now >= t->retry_at_ns)
-		t->retry_at_ns = 0;
-	if (t->rack_at_ns && now >= t->rack_at_ns) {
-		t->probe_wanted |= tp_diff(tp_us(t->rack_at_ns), t->last_stamp) > 0;
-		t->rack_at_ns = 0;
-	}
-	if (rto && t->silent >= TP_SILENT) {
-		tp_tx_rto(t, now);
-		rto = false;
-	}
-	if (now >= t->probe_at_ns) {
-		t->probe_wanted = true;
-		t->silent += t->silent <= TP_SILENT;
-		t->vain += t->vain < TP_VAIN;
-		t->probe_backoff += t->probe_backoff < 16;
-		tp_tx_arm_probe(t, now);
-	}
-	if (rto)
-		t->rto_at_ns = t->probe_at_ns;	/* not before the probes had their time */
 }

@@ -23,8 +23,11 @@
  *     neither a host that pauses nor acks that come back over a slow path can
  *     make it wrong. If nothing is sent at that time, a probe is.
  *  3. Tail probe: about 2 x RTT of silence -> a probe; its answer counts as a
- *     packet received for rules 1 and 2. The same probe, with back-off, is the
- *     persist timer of everything that is received but not executed.
+ *     packet received for rules 1 and 2. So it follows the oldest missing packet
+ *     on its EV, and if more are missing, others follow those; if nothing is
+ *     heard it takes an EV at random, lest the one that it followed be dead.
+ *     The same probe, with back-off, is the persist timer of everything that is
+ *     received but not executed.
  *  4. RTO, once two probes in a row stayed unanswered: everything not received
  *     is sent again, window at its minimum, doubled.
  */
@@ -96,6 +99,7 @@ enum {
 enum {
 	TP_DELAYS	= 16,		/* power of two */
 	TP_PROBE_ID	= 0x7fff,	/* mask of the ids of probes that count */
+	TP_PROBES	= 4,		/* at one time; power of two */
 	TP_VAIN		= 3,		/* waits: the one before the first probe, and those of two probes */
 };
 
@@ -108,13 +112,18 @@ enum {
  * @silent: probes since anything was heard
  * @vain: waits of the probe timer since the last progress, whatever was answered; those before the
  *	clock jumped do not count
+ * @rounds: times since the last progress that all lost packets were sent again, with nothing after
  * @reo: how much this fabric reorders inside a path: 0 not at all; else rules 1 and 2 wait
  *	longer, doubling with each step
  * @reo_good: retransmissions that were needed since @reo moved
  * @q_pos: where the next entry of @q_us goes
  * @again, @nagain: EVs of bursts that were heard: to be used again, the oldest first
- * @probe_ev, @probe_stamp, @probe_id, @probe_open: the last probe; whether it waits for its answer
- * @probe_wanted: tp_tx_probe() will give one
+ * @probe_id: of the last probe
+ * @probe_ev, @probe_stamp, @probes_open: the last TP_PROBES ones, at id % TP_PROBES; a bit for each
+ *	that waits for its answer
+ * @probe_wanted: tp_tx_probe() will give at least one
+ * @asked: EVs that a probe of this round went to
+ * @asks: how many
  * @doubt: TP_DOUBT_*, about the packet @doubt_psn, whose bytes can't be read again
  * @doubt_id: first probe whose answer settles it
  * @limited: the last attempt to send was stopped by the congestion window
@@ -151,13 +160,15 @@ struct tp_tx {
 	u8 probe_backoff;
 	u8 silent;
 	u8 vain;
+	u8 rounds;
+	u8 asks;
 	u8 reo;
 	u8 reo_good;
 	u8 q_pos;
-	u8 probe_ev;
+	u8 probe_ev[TP_PROBES];
+	u8 probes_open;
 	u8 nagain;
 	u8 again[TP_DELAYS];
-	bool probe_open;
 	bool probe_wanted;
 	u8 doubt;
 	bool limited;
@@ -182,12 +193,13 @@ struct tp_tx {
 	u32 rack_stamp;		/* latest (stamp, PSN) known received */
 	u32 rack_psn;
 	u32 blamed_stamp;	/* burst whose path was blamed last */
-	u32 probe_stamp;
+	u32 probe_stamp[TP_PROBES];
 	u32 srtt_us, rttvar_us;
 	u32 slow_us, slow_at_us;
 	u32 reo_us;
 	u32 last_rtx_us;
 	u16 q_us[TP_DELAYS];
+	u64 asked;
 	u64 last_progress_ns;
 	u64 last_sent_ns;
 	u64 rack_at_ns;

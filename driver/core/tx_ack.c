@@ -12,12 +12,14 @@
  * Reordering inside a path (rare, but emulators and bonded links do it) shows
  * in resends that prove needless: acknowledged faster than any path can answer,
  * or reported as duplicates. Each such round trip doubles the time that rules 1
- * and 2 wait on top, from 250 us on; each 32 resends that were needed halve it.
+ * and 2 wait on top, from a quarter of an RTT on (250 us at most); each 32
+ * resends that were needed halve it.
  */
 #include "tx_int.h"
 
 enum {
-	REO_WAIT_US	= 125,		/* doubled once per step */
+	REO_WAIT_US	= 125,		/* or an eighth of an RTT, but not less than */
+	REO_LEAST_US	= 8,		/* this; doubled once per step */
 	REO_MAX		= 8,		/* steps: 32 ms */
 	REO_DUP		= 5,		/* steps that duplicates alone justify: networks make some, too */
 	REO_DECAY	= 32,		/* packets */
@@ -218,9 +220,11 @@ static bool tp_tx_take_executed(struct tp_tx *t, const struct tp_ack *a, u32 exe
 	return news;
 }
 
-/* The answer to the last probe counts as a packet that was received. */
+/* The answer to a probe counts as a packet that was received. */
 static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, struct tp_news *n)
 {
+	u32 i = a->probe_id % TP_PROBES;
+
 	if (!a->probe)
 		return false;
 	if (a->entropy)
@@ -229,21 +233,22 @@ static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, s
 		t->last_progress_ns = now;
 		t->vain = 0;
 	}
-	if (!t->probe_open || a->probe_id != t->probe_id)
+	if (a->probe_id > TP_PROBE_ID || !(t->probes_open & 1 << i) ||
+	    ((t->probe_id - a->probe_id) & TP_PROBE_ID) >= TP_PROBES)
 		return false;
-	t->probe_open = false;
+	t->probes_open &= ~(1 << i);
 	if (t->doubt == TP_DOUBT_ASKED &&
-	    ((t->probe_id - t->doubt_id) & TP_PROBE_ID) <= TP_PROBE_ID / 2) {
+	    ((a->probe_id - t->doubt_id) & TP_PROBE_ID) <= TP_PROBE_ID / 2) {
 		t->doubt = TP_DOUBT_ANSWERED;
 		t->retry_at_ns = 0;
 	}
 	t->silent = 0;
 	t->rto_backoff = 0;
 	if (!tp_tx_all_received(t))	/* what is resent now may be lost again, but not by silence */
-		t->probe_backoff = min_t(u8, t->probe_backoff, TP_SILENT);
+		t->probe_backoff = min_t(u8, t->probe_backoff, max_t(u8, TP_SILENT, t->rounds));
 	tp_tx_arm(t, now);
 	tp_tx_look_until(t, t->nxt);
-	tp_news_note(t, n, t->probe_ev, t->probe_stamp, t->nxt, true);
+	tp_news_note(t, n, t->probe_ev[i], t->probe_stamp[i], t->nxt, true);
 	return true;
 }
 
@@ -256,6 +261,8 @@ static void tp_tx_rtt(struct tp_tx *t, u32 us)
 		t->rttvar_us = us / 2;
 		return;
 	}
+	if (us < t->srtt_us)	/* a queue that is gone is no reason to wait longer */
+		err = min(err, t->rttvar_us / 2);
 	t->rttvar_us = t->rttvar_us - t->rttvar_us / 4 + err / 4;
 	t->srtt_us = t->srtt_us - t->srtt_us / 8 + us / 8;
 }
@@ -317,7 +324,7 @@ static bool tp_news_overtakes(const struct tp_news *n, const struct tp_sent *r, 
 
 static u32 tp_tx_reo_wait_us(const struct tp_tx *t)
 {
-	return t->reo ? REO_WAIT_US << t->reo : 0;
+	return t->reo ? clamp_t(u32, t->srtt_us / 8, REO_LEAST_US, REO_WAIT_US) << t->reo : 0;
 }
 
 /*

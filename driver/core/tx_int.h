@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the three files of a packet space's sender (tx.c, tx_path.c, tx_ack.c)
- * share and nobody else needs.
+ * What the files of a packet space's sender (tx.c, tx_path.c, tx_time.c,
+ * tx_ack.c) share and nobody else needs.
  */
 #ifndef TP_TX_INT_H
 #define TP_TX_INT_H
 
 #include "tx.h"
 
-enum { TP_SILENT = 2 };		/* so many probes unanswered: nobody is there */
+enum {
+	TP_SILENT	= 2,		/* so many probes unanswered: nobody is there */
+	TP_LOSSY_US	= 50000,	/* so long after a retransmission */
+};
 
 enum {				/* may a packet that can't be read again have arrived? */
 	TP_DOUBT_NONE,
@@ -33,6 +36,9 @@ static inline bool tp_sent_before(u32 stamp_a, u32 psn_a, u32 stamp_b, u32 psn_b
 		return tp_before(stamp_a, stamp_b);
 	return tp_before(psn_a, psn_b);
 }
+
+/* tx.c: stamp of the next burst or probe, later than any before */
+u32 tp_tx_stamp(struct tp_tx *t, u32 now_us);
 
 /* tx.c: a packet is to be sent again; its path is told, once per burst */
 void tp_tx_lose(struct tp_tx *t, u32 psn);

@@ -20,7 +20,6 @@ enum {
 	BURST_SHARE_MAX	= 4,		/* and at most this one; in between */
 	BURST_US	= 500,		/* what the window sends in this time, */
 	BURST_LEAST	= 4,		/* and not less than this many packets */
-	LOSSY_US	= 50000,	/* so long after a retransmission */
 	NOISE_US	= 100,		/* queues that differ by less are equal */
 };
 
@@ -51,7 +50,7 @@ static u32 tp_tx_cwnd(const struct tp_tx *t, u32 now_us)
 {
 	u32 third = tp_tx_pkt_bytes(t) * (TP_WINDOW / 3), bdp;
 
-	if (t->cc.cwnd <= third || !t->c_rtx || now_us - t->last_rtx_us > LOSSY_US)
+	if (t->cc.cwnd <= third || !t->c_rtx || now_us - t->last_rtx_us > TP_LOSSY_US)
 		return t->cc.cwnd;
 	bdp = tp_tx_bdp(t);
 	return min(t->cc.cwnd, max(third, 2 * bdp));

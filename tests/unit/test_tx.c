@@ -862,7 +862,7 @@ TEST(lost__probe_when_nothing_else_is_sent)
 	a.probe_id = p.probe_id;
 	assert_true(tp_tx_ack(&t, now, &a));
 	assert_int_equal(t.lost, 4);
-	assert_false(t.probe_open);
+	assert_int_equal(t.probes_open, 0);
 }
 
 /* Nothing heard of a path since: withdrawn. Part of the burst arrived: it lives. */
@@ -1080,6 +1080,172 @@ TEST(timeout__rto_only_after_two_silent_probes)
 	assert_int_equal(t.inflight, 0);
 	assert_int_equal(t.cc.cwnd, t.cc.min);
 	assert_true(tp_tx_deadline(&t) > now);
+}
+
+/* --- whom probes follow --- */
+
+static u16 asked[8];
+static u8 asked_ev[8];
+
+/* All probes due now. */
+static u32 probes(void)
+{
+	struct tp_pkt p;
+	u32 n = 0;
+	u8 ev;
+
+	while (tp_tx_probe(&t, now, &p, &ev)) {
+		assert_true(n < ARRAY_SIZE(asked));
+		asked[n] = p.probe_id;
+		asked_ev[n++] = ev;
+	}
+	return n;
+}
+
+static void probe_answered(u32 exec, u32 cum, u16 id)
+{
+	struct tp_ack a = ack_of(exec, cum);
+
+	a.probe = true;
+	a.probe_id = id;
+	tp_tx_ack(&t, now, &a);
+}
+
+static void probe_time(void)
+{
+	now = t.probe_at_ns;
+	t.rto_at_ns = now + 1000 * MS;
+	tp_tx_timeout(&t, now);
+}
+
+TEST(probe__follows_what_is_missing)
+{
+	two_paths(4);
+	t.probe_at_ns = now + MS;
+	probe_time();
+	assert_int_equal(probes(), 2);
+	assert_int_equal(asked_ev[0], rec(0)->ev);
+	assert_int_equal(asked_ev[1], rec(4)->ev);
+	now += 300 * US;
+	probe_answered(0, 0, asked[0] | 0x8000);	/* the test of a path is none of these */
+	probe_answered(0, 0, (u16)(asked[0] - 4));	/* too old */
+	assert_int_equal(t.lost, 0);
+	probe_answered(0, 0, asked[0]);
+	assert_int_equal(t.lost, 4);
+	assert_true(is_lost(3));
+	assert_false(is_lost(4));
+	probe_answered(0, 0, asked[0]);			/* again */
+	assert_int_equal(t.lost, 4);
+	probe_answered(0, 0, asked[1]);
+	assert_int_equal(t.lost, 8);
+	assert_int_equal(t.c_lost_ev, 8);
+}
+
+TEST(probe__not_for_what_was_received)
+{
+	two_paths(4);
+	sack(0, 0, 4, 8);
+	probe_time();
+	assert_int_equal(probes(), 1);
+	assert_int_equal(asked_ev[0], rec(0)->ev);
+}
+
+TEST(probe__at_most_four_at_once)
+{
+	u32 i;
+
+	start(64);
+	post(TP_WRITE, 60 * PAY);
+	for (i = 0; i < 12; i++)
+		burst(1);
+	probe_time();
+	assert_int_equal(probes(), 4);
+	for (i = 0; i < 4; i++)
+		probe_answered(0, 0, asked[i]);
+	assert_true(t.lost >= 4);
+}
+
+/* The path that it followed may be dead, and so may be that of a burst that waits for rule 2. */
+TEST(probe__elsewhere_if_nobody_answers)
+{
+	two_paths(4);
+	probe_time();
+	probes();
+	probe_time();
+	assert_int_equal(probes(), 1);
+	two_paths(4);
+	sack(0, 0, 4, 8);
+	t.probe_at_ns = ~0ULL;
+	now = t.rack_at_ns;
+	tp_tx_timeout(&t, now);
+	assert_true(t.asked);
+	assert_int_equal(probes(), 1);
+	assert_false(t.asked);
+}
+
+/* Sent again, and nothing follows: a probe does, but not for ever. */
+TEST(probe__escorts_what_is_sent_again_last)
+{
+	u32 i;
+
+	start(1);
+	post(TP_WRITE, 2 * PAY);
+	burst(2);
+	now += 300 * US;
+	sack(0, 0, 1, 2);
+	assert_true(is_lost(0));
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(burst(1), 1);
+		assert_int_equal(probes(), 1);
+		assert_int_equal(asked_ev[0], rec(0)->ev);
+		now += 300 * US;
+		probe_answered(0, 0, asked[0]);
+		assert_true(is_lost(0));
+	}
+	assert_int_equal(burst(1), 1);
+	assert_int_equal(probes(), 0);
+	for (; i < 12; i++) {
+		probe_time();
+		assert_int_equal(probes(), 1);
+		now += 300 * US;
+		probe_answered(0, 0, asked[0]);
+		burst(1);
+	}
+	assert_true(t.probe_at_ns > now + 50 * MS);	/* that path takes probes, but no packets */
+	ack(2, 2);
+	assert_int_equal(t.rounds, 0);
+}
+
+TEST(probe__no_escort_if_more_follows)
+{
+	start(1);
+	post(TP_WRITE, 9 * PAY);
+	burst(2);
+	now += 300 * US;
+	sack(0, 0, 1, 2);
+	assert_int_equal(burst(1), 1);
+	assert_int_equal(probes(), 0);
+	assert_int_equal(t.rounds, 0);
+}
+
+TEST(probe__time_counts_from_sending)
+{
+	start(4);
+	post(TP_WRITE, 9 * PAY);
+	burst(1);
+	now += MS;
+	burst(2);
+	t.srtt_us = 3000;
+	t.rttvar_us = 100;
+	now += MS;
+	ack(1, 1);
+	assert_int_equal(t.probe_at_ns / US, rec(1)->stamp + t.srtt_us + t.srtt_us / 4);
+	t.srtt_us = 3000;
+	t.rttvar_us = 100;
+	now += 9 * MS;
+	ack(2, 2);
+	assert_true(paths.base_us);
+	assert_true(t.probe_at_ns == now + paths.base_us * US);	/* overdue, but answers come in */
 }
 
 TEST(timeout__rto_is_doubled_and_reset)
@@ -1343,7 +1509,7 @@ TEST(needless__widens_the_wait)
 	assert_int_equal(t.reo, reo + 1);	/* one step per round trip */
 }
 
-/* Overtaken on its path, in a fabric that reorders: lost after RTT + 125 us << reo, no sooner. */
+/* Overtaken on its path, in a fabric that reorders: lost after RTT + RTT / 8 << reo, no sooner. */
 TEST(needless__how_long_the_wait_is)
 {
 	u32 reo;
@@ -1357,13 +1523,13 @@ TEST(needless__how_long_the_wait_is)
 		sack(0, 0, 1, 2);
 		assert_int_equal(paths.p[0].rtt_us, 400);
 		assert_int_equal(t.lost, 0);
-		assert_int_equal(t.rack_at_ns / US, rec(0)->stamp + 400 + (125 << reo));
+		assert_int_equal(t.rack_at_ns / US, rec(0)->stamp + 400 + (50 << reo));
 		now = t.rack_at_ns - US;
 		burst(1);
 		now += 400 * US;
 		sack(0, 0, 1, 3);
 		assert_int_equal(t.lost, 0);
-		now = (rec(0)->stamp + 400 + (125 << reo)) * US;
+		now = (rec(0)->stamp + 400 + (50 << reo)) * US;
 		burst(1);
 		now += 400 * US;
 		sack(0, 0, 1, 4);
@@ -1931,6 +2097,13 @@ int main(void)
 		RUN(timeout__answers_to_probes_keep_a_blocked_queue_alive),
 		RUN(timeout__answers_do_not_hide_packets_that_never_arrive),
 		RUN(timeout__rto_only_after_two_silent_probes),
+		RUN(probe__follows_what_is_missing),
+		RUN(probe__not_for_what_was_received),
+		RUN(probe__at_most_four_at_once),
+		RUN(probe__elsewhere_if_nobody_answers),
+		RUN(probe__escorts_what_is_sent_again_last),
+		RUN(probe__no_escort_if_more_follows),
+		RUN(probe__time_counts_from_sending),
 		RUN(timeout__rto_is_doubled_and_reset),
 		RUN(timeout__rto_limits),
 		RUN(deadline__is_the_first_of_all),
