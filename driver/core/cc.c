@@ -4,7 +4,7 @@
  * queueing delay says how far to go, a mark only that something is wrong.
  *
  *   delay   queueing delay of the packets acknowledged; avg: smoothed, gain 1/8
- *   target  max(base RTT, min(time that 64 packets need at the present rate +
+ *   target  max(base RTT, min(time that 32 packets need at the present rate +
  *           4 x mean deviation of delay, TARGET_US)): our own bursts are no
  *           congestion, nor are ends that answer late by some ms (under an
  *           emulator, on busy virtual CPUs); where both are small, neither may
@@ -22,8 +22,9 @@
  * become equal. Where nothing marks, the rule for 2 target is the one that
  * holds the queue.
  *
- * Start: the window doubles per RTT while avg < target / 4 and nothing was
- * marked and no burst was lost.
+ * Start: from the least window it doubles per RTT while avg < target / 4 and
+ * nothing was marked and no burst was lost. A larger first window would save a
+ * lone flow a round trip or two; where many start at once it is what overflows.
  *
  * Loss is not congestion by itself: paths lose packets at random, and a window
  * that halves for it is what ruins RDMA on a lossy link. Per round trip
@@ -39,10 +40,9 @@
 
 enum {
 	TARGET_US	= 3000,		/* at most, unless the way is longer; and while nothing is known */
-	TARGET_PACKETS	= 64,
+	TARGET_PACKETS	= 32,
 	NOISE		= 4,
-	MIN_PACKETS	= 16,		/* one for each of 16 paths */
-	START_PACKETS	= 64,
+	MIN_PACKETS	= 16,		/* one for each of 16 paths; the first window, too */
 	GROWTH		= 32,		/* of the largest window per RTT, at most */
 	AVG_GAIN	= 8,
 	DEV_GAIN	= 16,
@@ -61,7 +61,7 @@ void tp_cc_init(struct tp_cc *c, u32 packet_bytes, u32 max_packets)
 	c->packet = packet_bytes;
 	c->min = packet_bytes * MIN_PACKETS;
 	c->max = packet_bytes * max_t(u32, max_packets, MIN_PACKETS);
-	c->cwnd = min_t(u32, packet_bytes * START_PACKETS, c->max);
+	c->cwnd = c->min;
 	c->slow_start = true;
 	c->calm = CALM_MAX;
 }

@@ -11,7 +11,6 @@ enum {
 	MAXP	= 1024,
 	MAX	= MAXP * PKT,
 	MIN	= 16 * PKT,
-	START	= 64 * PKT,
 	TARGET	= 3000,
 	BASE	= 1000,		/* us */
 	T0	= 0xfffff000,	/* time wraps 4 ms later */
@@ -49,11 +48,11 @@ TEST(init__window)
 {
 	struct tp_cc c = fresh();
 
-	assert_int_equal(c.cwnd, START);
+	assert_int_equal(c.cwnd, MIN);
 	assert_int_equal(c.min, MIN);
 	assert_int_equal(c.max, MAX);
 	tp_cc_init(&c, PKT, 32);
-	assert_int_equal(c.cwnd, 32 * PKT);
+	assert_int_equal(c.max, 32 * PKT);
 	tp_cc_init(&c, PKT, 1);
 	assert_int_equal(c.cwnd, MIN);
 	assert_int_equal(c.max, MIN);
@@ -64,9 +63,9 @@ TEST(start__doubles)
 	struct tp_cc c = fresh();
 	u32 i;
 
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < MIN / PKT; i++)
 		ack(&c, PKT, 10, false, T0);
-	assert_int_equal(c.cwnd, 2 * START);
+	assert_int_equal(c.cwnd, 2 * MIN);
 	ack(&c, 2 * MAX, 10, false, T0);
 	assert_int_equal(c.cwnd, MAX);
 }
@@ -90,7 +89,7 @@ TEST(start__ends_with_a_mark)
 
 	ack(&c, PKT, 10, true, T0);
 	assert_false(c.slow_start);
-	assert_int_equal(c.cwnd, START);
+	assert_int_equal(c.cwnd, MIN);
 }
 
 /* ---- increase ---- */
@@ -174,7 +173,7 @@ TEST(ack__not_limited_no_growth)
 	struct tp_cc c = fresh();
 
 	tp_cc_ack(&c, 100 * PKT, 0, BASE, false, false, T0);
-	assert_int_equal(c.cwnd, START);
+	assert_int_equal(c.cwnd, MIN);
 	c = steady(100 * PKT, 0);
 	tp_cc_ack(&c, 100 * PKT, 0, BASE, false, false, T0);
 	assert_int_equal(c.cwnd, 100 * PKT);
@@ -279,9 +278,9 @@ TEST(lost__single_does_not_cut)
 	struct tp_cc c = fresh();
 
 	tp_cc_lost(&c, PKT, false, BASE, T0);
-	assert_int_equal(c.cwnd, START);
+	assert_int_equal(c.cwnd, MIN);
 	ack(&c, PKT, 10, false, T0);
-	assert_int_equal(c.cwnd, START + PKT);		/* nor does it end the start */
+	assert_int_equal(c.cwnd, MIN + PKT);		/* nor does it end the start */
 }
 
 TEST(lost__many_stop_growth_for_a_round)
