@@ -343,9 +343,9 @@ static void suspect_unheard(struct tp_paths *g, u32 since_us, u32 now_us)
 {
 	u32 i;
 
-	if (now_us - READ_ONCE(g->suspected_us) < SUSPECT_US)
+	if (is_ahead(READ_ONCE(g->trust_us), now_us, SUSPECT_US))
 		return;
-	WRITE_ONCE(g->suspected_us, now_us);
+	WRITE_ONCE(g->trust_us, now_us + SUSPECT_US);
 	for (i = 0; i < g->n && count_usable(g) > g->n / 8; i++) {
 		if (READ_ONCE(g->p[i].rtt_us) && !tp_before(READ_ONCE(g->p[i].seen_us), since_us))
 			continue;

@@ -49,7 +49,7 @@ struct tp_paths {
 	u32 bad;		/* how many are BAD */
 	u32 failed;		/* times that one became BAD */
 	u32 base_us;		/* least RTT over all paths, 0 = none yet */
-	u32 suspected_us;	/* last time that all unheard ones were withdrawn */
+	u32 trust_us;		/* until then nobody is suspected for what others suffer */
 	struct tp_path p[TP_PATHS];
 };
 

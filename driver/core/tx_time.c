@@ -45,8 +45,9 @@ static u32 tp_tx_pto_us(const struct tp_tx *t)
 }
 
 /*
- * The same after an answer that leaves packets in flight: the time of the oldest counts from when it
- * was sent. (What is sent after silence gets the longer wait: a timer for each lone packet costs.)
+ * The same after an answer that leaves packets in flight: time counts from the last sending. While
+ * sending goes on, traffic brings the evidence. (What is sent after silence gets the longer wait: a
+ * timer for each lone packet costs.)
  */
 static u32 tp_tx_pto_flight_us(const struct tp_tx *t, u64 now)
 {
@@ -54,7 +55,7 @@ static u32 tp_tx_pto_flight_us(const struct tp_tx *t, u64 now)
 	u32 us = t->srtt_us + max_t(u32, t->srtt_us / 4, 2 * t->rttvar_us);
 
 	if (!t->probe_backoff)
-		us -= clamp_t(s32, tp_diff(tp_us(now), tp_tx_rec(t, t->una)->stamp), 0, us);
+		us -= min_t(u32, tp_us(now - t->last_sent_ns), us);
 	return clamp_t(u32, us, least, TP_WAIT_MAX);
 }
 

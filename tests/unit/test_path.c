@@ -703,7 +703,7 @@ TEST(silent__others_not_heard_since)
 
 	for (i = 0; i < 12; i++)
 		tp_path_acked(&g, (u8)i, 100, false, T0 + 100 * MS);
-	g.suspected_us = T0;
+	g.trust_us = T0 + 100 * MS;
 	tp_path_silent(&g, 3, T0 + 100 * MS);
 	assert_int_equal(tp_path_probe_due(&g, T0 + 100 * MS), 3);
 	assert_int_equal(g.bad, 1);
