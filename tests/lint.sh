@@ -45,7 +45,7 @@ core_symbols() {
 
 core_includes() {
 	grep -nE '^#include' driver/core/*.[ch] |
-		grep -vE '^driver/core/env\.h:|#include "(env|seq|wire|window|path|cc|tx|tx_int|requester|responder)\.h"'
+		grep -vE '^driver/core/env\.h:|#include "(env|seq|wire|window|path|cc|credit|tx|tx_int|requester|responder)\.h"'
 }
 
 version_tests() {

@@ -35,6 +35,7 @@
 #define TP_TX_H
 
 #include "cc.h"
+#include "credit.h"
 #include "path.h"
 #include "seq.h"
 #include "window.h"
@@ -126,6 +127,8 @@ enum {
  * @asks: how many
  * @doubt: TP_DOUBT_*, about the packet @doubt_psn, whose bytes can't be read again
  * @doubt_id: first probe whose answer settles it
+ * @credited: the peer grants credit; else @credit_limit has no meaning
+ * @credit_used, @credit_limit: bytes sent, and allowed, as credit.h counts them
  * @limited: the last attempt to send was stopped by the congestion window
  * @hold_new: nothing new is sent, only retransmissions (RNR)
  * @halted: nothing at or after PSN @halt_psn is ever sent (again)
@@ -171,6 +174,7 @@ struct tp_tx {
 	u8 again[TP_DELAYS];
 	bool probe_wanted;
 	u8 doubt;
+	bool credited;
 	bool limited;
 	bool hold_new;
 	bool halted;
@@ -198,6 +202,7 @@ struct tp_tx {
 	u32 slow_us, slow_at_us;
 	u32 reo_us;
 	u32 last_rtx_us;
+	u32 credit_used, credit_limit;
 	u16 q_us[TP_DELAYS];
 	u64 asked;
 	u64 last_progress_ns;
@@ -254,6 +259,9 @@ struct tp_out {
  */
 void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *ops, u32 nops,
 		struct tp_sent *sent, u32 psn, u32 payload, struct tp_paths *paths, u32 seed, u64 now);
+
+/* The peer grants credit: send no more than TP_UNSCHEDULED full packets before it does. At the start only. */
+void tp_tx_use_credit(struct tp_tx *t);
 
 /**
  * tp_tx_burst() - begin a burst

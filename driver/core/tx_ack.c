@@ -204,6 +204,15 @@ static void tp_tx_take_received(struct tp_tx *t, const struct tp_ack *a, u32 cum
 	tp_tx_look_until(t, t->una);
 }
 
+/* A cumulative limit, in units; one that is less is an old one. */
+static void tp_tx_take_credit(struct tp_tx *t, u32 units)
+{
+	u32 limit = tp_extend24(units, t->credit_limit / TP_CREDIT_UNIT) * TP_CREDIT_UNIT;
+
+	if (tp_before(t->credit_limit, limit))
+		t->credit_limit = limit;
+}
+
 static bool tp_tx_take_executed(struct tp_tx *t, const struct tp_ack *a, u32 exec)
 {
 	bool news = tp_before(t->exec, exec);
@@ -211,6 +220,8 @@ static bool tp_tx_take_executed(struct tp_tx *t, const struct tp_ack *a, u32 exe
 
 	if (a->mpr)
 		t->mpr = min_t(u8, a->mpr, TP_MPR);
+	if (a->credited)
+		tp_tx_take_credit(t, a->credit);
 	if (tp_before(exec, t->exec))
 		return false;
 	t->exec = exec;

@@ -33,6 +33,9 @@ enum {
 
 /* First word of SETH: type 4, next 5, M 2, reserved 3, pr 1, reserved 1, probe id 16. */
 enum {
+	SETH_CC_CREDIT	= 1 << 4,	/* CC type: CC_STATE has the credit limit, */
+	SETH_CC_MASK	= 0xf << 4,
+	CC_CREDIT_AT	= 5,		/* where "received bytes" stand otherwise */
 	SETH_NEXT_SEXT	= 0x1f << 23,	/* our extension follows CC_STATE */
 	SETH_M_ONCE	= 1 << 21,	/* marked: skip this path once */
 	SETH_M_MASK	= 3 << 21,
@@ -326,7 +329,7 @@ static int get_aeth(struct tp_ack *a, const u8 *b)
 
 static bool is_sack(const struct tp_ack *a)
 {
-	return a->nwords || a->probe || a->ce || a->entropy || a->dup;
+	return a->nwords || a->probe || a->ce || a->entropy || a->dup || a->credited;
 }
 
 /* A positive Acknowledge names the last PSN executed, RNR and NAK the one that can't be. */
@@ -342,7 +345,10 @@ static void put_seth(const struct tp_ack *a, u8 *b)
 		 (a->probe ? SETH_PROBE | a->probe_id : 0));
 	tp_put32(b + 4, a->entropy);
 	tp_put24(b + 13, a->cum_psn - 1);
+	b[16] = a->credited ? SETH_CC_CREDIT : 0;
 	b[17] = a->mpr;
+	if (a->credited)
+		tp_put24(b + TP_SETH_LEN + CC_CREDIT_AT, a->credit);
 	tp_put16(b + 18, SETH_BITS_AT);
 	tp_put64(b + 20, a->nwords ? a->bits[0] : 0);
 }
@@ -396,6 +402,8 @@ static void get_seth(struct tp_ack *a, const u8 *b)
 	a->entropy = tp_get32(b + 4);
 	a->cum_psn = (tp_get24(b + 13) + 1) & 0xffffff;
 	a->mpr = b[17];
+	a->credited = (b[16] & SETH_CC_MASK) == SETH_CC_CREDIT;
+	a->credit = a->credited ? tp_get24(b + TP_SETH_LEN + CC_CREDIT_AT) : 0;
 }
 
 /* @b has all of SEXT but perhaps its words; @len: bytes that are there for those. */

@@ -167,6 +167,8 @@ enum tp_nak {
  * @ce: that packet carried a congestion mark
  * @mpr: receive window in units of 128 PSNs from @exec_psn; 0 = not said
  * @dup: the packet that made this answer was received before (our answer to it may have been lost)
+ * @credited: @credit is said
+ * @credit: bytes that may be sent in all, in units of TP_CREDIT_UNIT, modulo 2^24
  */
 struct tp_ack {
 	u8 space;
@@ -176,6 +178,7 @@ struct tp_ack {
 	bool probe;
 	bool ce;
 	bool dup;
+	bool credited;
 	u8 nwords;
 	u16 probe_id;
 	u32 dqpn;
@@ -183,6 +186,7 @@ struct tp_ack {
 	u32 exec_msn;
 	u32 cum_psn;
 	u32 entropy;
+	u32 credit;
 	u64 bits[TP_SACK_WORDS];
 };
 

@@ -239,6 +239,7 @@ static void check_packet(const struct tp_burst *b, const struct tp_out *o)
 		return;
 	}
 	CHECK_EQ(psn, f.nxt);
+	CHECK(!f.t->credited || tp_before(f.t->credit_used - tp_credit_cost(o->len), f.t->credit_limit));
 	CHECK_EQ(o->pkt.first, !o->offset);
 	if (o->pkt.first)
 		check_start(o->op, o);
@@ -458,6 +459,8 @@ static void any_ack(void)
 
 	a.exec_psn = f.t->exec;
 	a.cum_psn = f.t->una;
+	a.credited = flags & 2;
+	a.credit = (f.t->credit_limit / TP_CREDIT_UNIT + (u32)(s8)more) & 0xffffff;
 	if (flags & 4)
 		a.exec_psn += in_below(&f.in, f.nxt - f.t->exec + 1);
 	if (flags & 8)
@@ -514,6 +517,8 @@ static void honest_ack(void)
 	struct tp_ack a = {
 		.space = f.t->space, .exec_psn = f.nxt & 0xffffff, .cum_psn = f.nxt & 0xffffff,
 		.value = 31, .mpr = TP_MPR, .probe = true, .probe_id = f.probe_id,
+		.credited = f.t->credited,
+		.credit = ((f.t->credit_used + TP_WINDOW * PAY) / TP_CREDIT_UNIT) & 0xffffff,
 	};
 
 	take_ack(&a);
@@ -741,6 +746,8 @@ static void start(void)
 	tp_req_init(&f.q, &at, f.ops, OPS, f.sent, &f.paths, 3, f.now);
 	if (f.raw)
 		tp_tx_init(f.t, TP_RESPONSE, 7, f.ops, OPS, f.sent, at.psn, PAY, &f.paths, 3, f.now);
+	if (n & 0x80)
+		tp_tx_use_credit(f.t);
 	f.nxt = f.exec = at.psn;
 	f.wnd_end = f.t->wnd_end;
 	f.op_started = f.completed = 0;

@@ -103,6 +103,8 @@ static void same_sack(const struct tp_ack *a, const struct tp_ack *b)
 	CHECK_EQ(a->probe_id, b->probe_id);
 	CHECK_EQ(a->ce, b->ce);
 	CHECK_EQ(a->dup, b->dup);
+	CHECK_EQ(a->credited, b->credited);
+	CHECK_EQ(a->credit, b->credit);
 	CHECK_EQ(a->nwords, b->nwords);
 	CHECK_EQ(a->cum_psn, b->cum_psn);
 	CHECK_EQ(a->entropy, b->entropy);
@@ -112,7 +114,7 @@ static void same_sack(const struct tp_ack *a, const struct tp_ack *b)
 static void again_ack(const struct tp_ack *a)
 {
 	/* A SACK that says nothing becomes a plain one, which has fewer fields. */
-	bool sack = a->nwords || a->probe || a->ce || a->entropy || a->dup;
+	bool sack = a->nwords || a->probe || a->ce || a->entropy || a->dup || a->credited;
 	u8 buf[TP_MAX_ACK], *exact;
 	struct tp_ack b;
 	u32 n = tp_wire_encode_ack(a, buf);
@@ -252,6 +254,8 @@ static void make_ack(struct input *in)
 
 	a.cum_psn = (a.exec_psn + in16(in) % (255 * 128 + 1)) & 0xffffff;
 	a.probe_id = a.probe ? in16(in) : 0;
+	a.credited = flags & 16;
+	a.credit = a.credited ? a.exec_msn ^ a.dqpn : 0;
 	for (i = 0; i < a.nwords; i++)
 		a.bits[i] = in64(in);
 	a.bits[0] &= ~1ULL;

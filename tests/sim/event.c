@@ -14,7 +14,7 @@ static bool sooner(const struct event *a, const struct event *b)
 
 void heap_push(struct heap *h, u64 at, enum event_kind kind, void *p)
 {
-	struct event e = { .at = at, .order = h->made++ << 3 | kind, .p = p };
+	struct event e = { .at = at, .order = h->made++ << 4 | kind, .p = p };
 	u32 i;
 
 	if (h->n == h->room) {

@@ -254,6 +254,9 @@ void qp_start(struct sim *s, struct qp *qp)
 	qp->sent = zalloc(TP_WINDOW * sizeof(*qp->sent));
 	tp_req_init(&qp->q, &at, qp->ops, OPS, qp->sent, &qp->fwd->paths, (u32)rnd64(s), sim_ns(s));
 	tp_resp_init(&qp->r, &rat);
+	if (s->f.c.credit)
+		tp_tx_use_credit(&qp->q.tx);
+	tp_credit_init(&qp->credit, PAYLOAD);
 	qp->ack_rng = (u32)rnd64(s);
 	qp->timer = NEVER;
 	qp->start = s->now;
@@ -338,9 +341,39 @@ static void answer(struct sim *s, struct qp *qp)
 	if (!tp_resp_take_ack(&qp->r, -1, &a))
 		return;
 	a.dqpn = qp->nr;
+	a.credited = s->f.c.credit;
+	a.credit = qp->credit.limit / TP_CREDIT_UNIT;
 	k = pkt_new(s, TP_MAX_ACK);
 	ev = tp_path_pick(&qp->back->paths, &qp->ack_rng, TP_NO_PATH, tp_us(sim_ns(s)));
 	send_lone(s, qp, false, k, tp_wire_encode_ack(&a, k->hdr), qp->back->paths.p[ev].entropy);
+}
+
+/* --- credit --- */
+
+static void credit_arm(struct sim *s, struct host *h)
+{
+	u64 ns = tp_pacer_deadline(&h->pacer), at = ns == ~0ULL ? NEVER : max(ns * PS_PER_NS, s->now);
+
+	if (at >= h->pacer_timer)
+		return;
+	h->pacer_timer = at;
+	heap_push(&s->heap, at, EV_CREDIT, h);
+}
+
+void host_credit(struct sim *s, struct host *h)
+{
+	struct tp_credit *c;
+
+	if (s->now != h->pacer_timer)
+		return;
+	h->pacer_timer = NEVER;
+	while ((c = tp_pacer_grant(&h->pacer, sim_ns(s)))) {
+		struct qp *qp = (struct qp *)((char *)c - offsetof(struct qp, credit));
+
+		qp->r.rx.ack_wanted = true;
+		answer(s, qp);
+	}
+	credit_arm(s, h);
 }
 
 static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
@@ -376,6 +409,10 @@ static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
 		return;
 	default:
 		die("QP %u: PSN %u outside of the window", qp->nr, p.psn);
+	}
+	if (s->f.c.credit) {
+		tp_credit_got(&s->host[qp->dst].pacer, &qp->credit, k->len, p.rtx, sim_ns(s));
+		credit_arm(s, &s->host[qp->dst]);
 	}
 	qp->rx_bytes += k->len;
 	s->total_rx += k->len;

@@ -15,6 +15,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +37,11 @@ enum {
 
 /* --- events --- */
 
-enum event_kind { EV_LINK, EV_PACKET, EV_WAKE, EV_TIMER, EV_START, EV_SCRIPT, EV_SAMPLE, EV_ROOM };
+enum event_kind { EV_LINK, EV_PACKET, EV_WAKE, EV_TIMER, EV_START, EV_SCRIPT, EV_SAMPLE, EV_ROOM, EV_CREDIT };
 
 struct event {
 	u64 at;
-	u64 order;		/* of events at one moment: as they were made; low 3 bits: kind */
+	u64 order;		/* of events at one moment: as they were made; low 4 bits: kind */
 	void *p;
 };
 
@@ -109,6 +110,7 @@ struct fabric_cfg {
 	u64 reorder_ps;
 	u32 burst;		/* packets of a burst at most */
 	u32 own_queue;		/* bytes that a host's QPs may leave in its own queue; 0 = no limit */
+	u32 credit;		/* receivers grant credit: packets that may be outstanding in all; 0 = no */
 	u64 batch;		/* a host serves what came within that time at once, ps */
 };
 
@@ -138,6 +140,8 @@ struct host {
 	bool woken;
 	struct qp *touched;
 	struct qp *waiting, **last_waiting;	/* for room in the host's own queue */
+	struct tp_pacer pacer;
+	u64 pacer_timer;
 };
 
 struct sim;
@@ -156,6 +160,7 @@ struct qp {
 	struct peer *fwd, *back;
 	struct held *held_first, *held_last;
 	u32 ack_rng;
+	struct tp_credit credit;	/* at @dst */
 	u64 timer;
 
 	/* the application: messages of @len bytes, the last one of @last_len */
@@ -245,6 +250,7 @@ u32 link_agg_down(const struct fabric *f, u32 agg, u32 core);
 void host_arrive(struct sim *s, struct pkt *p);
 void host_wake(struct sim *s, struct host *h);
 void host_room(struct sim *s, struct host *h);
+void host_credit(struct sim *s, struct host *h);
 void qp_timer(struct sim *s, struct qp *qp);
 void qp_start(struct sim *s, struct qp *qp);
 void qp_pump(struct sim *s, struct qp *qp);

@@ -59,8 +59,13 @@ struct sim *sim_new(const struct fabric_cfg *c, u32 nqp, u64 seed)
 	s->host = zalloc(s->f.nhosts * sizeof(*s->host));
 	s->peers = zalloc(s->f.nhosts * sizeof(*s->peers));
 	s->qp = zalloc(nqp * sizeof(*s->qp));
-	for (i = 0; i < s->f.nhosts; i++)
+	for (i = 0; i < s->f.nhosts; i++) {
 		s->host[i].last = &s->host[i].first;
+		s->host[i].pacer_timer = NEVER;
+		/* a little less than the link carries, or what stands in a queue would stay there */
+		tp_pacer_init(&s->host[i].pacer, PAYLOAD, (u32)(995000000ULL / c->ps_per_byte), c->credit,
+			      sim_ns(s));
+	}
 	return s;
 }
 
@@ -102,7 +107,7 @@ static void step(struct sim *s)
 
 	s->now = e.at;
 	s->events++;
-	switch ((enum event_kind)(e.order & 7)) {
+	switch ((enum event_kind)(e.order & 15)) {
 	case EV_LINK:
 		link_event(s, e.p);
 		break;
@@ -123,6 +128,9 @@ static void step(struct sim *s)
 		break;
 	case EV_ROOM:
 		host_room(s, e.p);
+		break;
+	case EV_CREDIT:
+		host_credit(s, e.p);
 		break;
 	case EV_SAMPLE:
 		sample(s);
@@ -175,7 +183,7 @@ void sim_free(struct sim *s)
 	u32 i;
 
 	for (i = 0; i < s->heap.n; i++)
-		if ((s->heap.e[i].order & 7) == EV_PACKET)
+		if ((s->heap.e[i].order & 15) == EV_PACKET)
 			pkt_free(s, s->heap.e[i].p);
 	for (i = 0; i < s->f.nhosts; i++) {
 		for (p = s->host[i].first; p; p = next) {

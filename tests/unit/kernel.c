@@ -132,7 +132,7 @@ bool unit_time_left(void)
 int spray_selftest(void)
 {
 	static int (*const groups[])(void) = {
-		unit_wire, unit_window, unit_path, unit_cc, unit_tx, unit_requester, unit_pair,
+		unit_wire, unit_window, unit_path, unit_cc, unit_credit, unit_tx, unit_requester, unit_pair,
 	};
 	ktime_t start = ktime_get();
 	int failed = 0;

@@ -32,6 +32,7 @@ bool unit_time_left(void);
 int unit_wire(void);
 int unit_window(void);
 int unit_path(void);
+int unit_credit(void);
 int unit_cc(void);
 int unit_tx(void);
 int unit_requester(void);

@@ -1082,6 +1082,73 @@ TEST(timeout__rto_only_after_two_silent_probes)
 	assert_true(tp_tx_deadline(&t) > now);
 }
 
+/* --- credit --- */
+
+static void credit(u32 bytes)
+{
+	struct tp_ack a = ack_of(0, 0);
+
+	a.credited = true;
+	a.credit = bytes / TP_CREDIT_UNIT & 0xffffff;
+	tp_tx_ack(&t, now, &a);
+}
+
+TEST(credit__ends_what_is_sent)
+{
+	u32 cost = tp_credit_cost(PAY), sent_before;
+
+	start(4);
+	tp_tx_use_credit(&t);
+	post(TP_WRITE, 60 * PAY);
+	send_all(10);
+	assert_int_equal(t.c_sent, TP_UNSCHEDULED);
+	assert_false(burst(1));
+	credit(18 * cost);			/* rounded down: not all of the 18th, but it may begin */
+	assert_int_equal(burst(10), 2);
+	credit(10 * cost);			/* old */
+	assert_false(burst(1));
+	sent_before = (u32)t.c_sent;
+	now = t.probe_at_ns;			/* and nobody waits without a timer */
+	tp_tx_timeout(&t, now);
+	assert_true(t.probe_wanted);
+	assert_int_equal(t.c_sent, sent_before);
+}
+
+TEST(credit__not_for_what_is_sent_again)
+{
+	start(1);
+	tp_tx_use_credit(&t);
+	post(TP_WRITE, 60 * PAY);
+	send_all(4);
+	now += 300 * US;
+	sack(0, 0, 4, 16);
+	assert_int_equal(t.lost, 4);
+	assert_int_equal(burst(10), 4);
+	assert_true(last.rtx);
+	assert_false(burst(1));
+}
+
+TEST(credit__numbers_wrap)
+{
+	start(4);
+	tp_tx_use_credit(&t);
+	t.credit_used = 0xfffffff0;
+	t.credit_limit = 0xfffffff0;
+	post(TP_WRITE, 60 * PAY);
+	assert_false(burst(1));
+	credit(8 * tp_credit_cost(PAY));
+	assert_true(burst(10) >= 8);
+}
+
+TEST(credit__nobody_asked_for)
+{
+	start(4);
+	post(TP_WRITE, 60 * PAY);
+	credit(1);
+	send_all(10);
+	assert_int_equal(t.c_sent, 60);
+}
+
 /* --- whom probes follow --- */
 
 static u16 asked[8];
@@ -2097,6 +2164,10 @@ int main(void)
 		RUN(timeout__answers_to_probes_keep_a_blocked_queue_alive),
 		RUN(timeout__answers_do_not_hide_packets_that_never_arrive),
 		RUN(timeout__rto_only_after_two_silent_probes),
+		RUN(credit__ends_what_is_sent),
+		RUN(credit__not_for_what_is_sent_again),
+		RUN(credit__numbers_wrap),
+		RUN(credit__nobody_asked_for),
 		RUN(probe__follows_what_is_missing),
 		RUN(probe__not_for_what_was_received),
 		RUN(probe__at_most_four_at_once),

@@ -100,7 +100,7 @@ static void assert_same_ack(const struct tp_ack *a, const struct tp_ack *b)
 {
 	SAME(space); SAME(syndrome); SAME(value); SAME(mpr); SAME(probe); SAME(ce); SAME(dup);
 	SAME(nwords); SAME(probe_id); SAME(dqpn); SAME(exec_psn); SAME(exec_msn); SAME(cum_psn);
-	SAME(entropy);
+	SAME(entropy); SAME(credited); SAME(credit);
 	assert_memory_equal(a->bits, b->bits, sizeof(a->bits));
 }
 
@@ -533,6 +533,20 @@ TEST(encode_ack__bytes_of_a_sack)
 	assert_memory_equal(buf, expected, sizeof(expected));
 }
 
+/* Credit takes the place of CC_STATE's "received bytes", and the CC type says so. */
+TEST(encode_ack__bytes_of_credit)
+{
+	struct tp_ack a = plain;
+	u8 buf[BUF];
+
+	a.credited = true;
+	a.credit = 0x123456;
+	assert_int_equal(tp_wire_encode_ack(&a, buf), 60);
+	assert_int_equal(buf[0], 0xdc);
+	assert_int_equal(buf[12 + 16], 0x10);
+	assert_int_equal(tp_get24(buf + 12 + 28 + 5), 0x123456);
+}
+
 /* A positive one names the PSN before the executed point, the others the one that can't be. */
 TEST(encode_ack__psn_of_each_syndrome)
 {
@@ -583,9 +597,11 @@ TEST(decode_ack__gives_back_sack)
 	u32 i;
 
 	there_and_back(&a);
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i < 6; i++) {
 		a = plain;
 		a.mpr = 255;
+		a.credited = i == 5;
+		a.credit = i == 5 ? 0xfedcba : 0;
 		a.probe = i == 0;
 		a.ce = i == 1;
 		a.dup = i == 2;
@@ -795,6 +811,7 @@ int main(void)
 		RUN(decode__other_kinds_are_no_data),
 		RUN(encode_ack__bytes_of_a_plain_one),
 		RUN(encode_ack__bytes_of_a_sack),
+		RUN(encode_ack__bytes_of_credit),
 		RUN(encode_ack__psn_of_each_syndrome),
 		RUN(decode_ack__gives_back_plain),
 		RUN(decode_ack__gives_back_sack),
