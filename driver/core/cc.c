@@ -4,7 +4,7 @@
  * queueing delay says how far to go, a mark only that something is wrong.
  *
  *   delay   queueing delay of the packets acknowledged; avg: smoothed, gain 1/8
- *   target  max(base RTT, min(time that 32 packets need at the present rate +
+ *   target  max(base RTT, min(time that 64 packets need at the present rate +
  *           4 x mean deviation of delay, TARGET_US)): our own bursts are no
  *           congestion, nor are ends that answer late by some ms (under an
  *           emulator, on busy virtual CPUs); where both are small, neither may
@@ -40,7 +40,7 @@
 
 enum {
 	TARGET_US	= 3000,		/* at most, unless the way is longer; and while nothing is known */
-	TARGET_PACKETS	= 32,
+	TARGET_PACKETS	= 64,
 	NOISE		= 4,
 	MIN_PACKETS	= 16,		/* one for each of 16 paths; the first window, too */
 	GROWTH		= 32,		/* of the largest window per RTT, at most */

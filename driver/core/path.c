@@ -16,8 +16,9 @@
  *                            stand. Another route: base += excess
  *   otherwise                base += excess / 8, i.e. 3 ms of standing queue
  *                            creep by 0.4 ms in 10 s, a flow's pause undoes it
- * After IDLE_US without any sample nothing of ours can stand in the queue: the
- * next sample is the base.
+ * The first sample of a path, or the first after IDLE_US, is its base, less
+ * what the paths heard lately all had in common: the queue of our own host,
+ * which would pass for distance on every path that is first used behind it.
  *
  * Withdrawal. Two losses without an acknowledgement in between make a path BAD
  * as long as MIN_ACTIVE others remain. If everything is lost the fault is not
@@ -233,6 +234,17 @@ static void start_window(struct tp_path *p, u32 rtt_us, u32 now_us)
 	WRITE_ONCE(p->window_us, now_us);
 }
 
+static u32 common_us(const struct tp_paths *g, u32 now_us)
+{
+	return now_us - READ_ONCE(g->common_at_us) < AGE_US ? READ_ONCE(g->common_us) : 0;
+}
+
+void tp_path_common(struct tp_paths *g, u32 queue_us, u32 now_us)
+{
+	WRITE_ONCE(g->common_us, queue_us);
+	WRITE_ONCE(g->common_at_us, now_us);
+}
+
 /* The base: see the head of the file. */
 static void sample_base(struct tp_paths *g, struct tp_path *p, u32 rtt_us, u32 now_us)
 {
@@ -240,8 +252,13 @@ static void sample_base(struct tp_paths *g, struct tp_path *p, u32 rtt_us, u32 n
 	u32 least = min_t(u32, READ_ONCE(p->least_us), rtt_us);
 	u32 excess;
 
-	if (!base || rtt_us < base || now_us - READ_ONCE(p->seen_us) > IDLE_US) {
+	if (rtt_us < base) {
 		set_base(g, p, rtt_us);
+		start_window(p, rtt_us, now_us);
+		return;
+	}
+	if (!base || now_us - READ_ONCE(p->seen_us) > IDLE_US) {
+		set_base(g, p, rtt_us - min_t(u32, common_us(g, now_us), rtt_us - 1));
 		start_window(p, rtt_us, now_us);
 		return;
 	}

@@ -49,6 +49,8 @@ struct tp_paths {
 	u32 bad;		/* how many are BAD */
 	u32 failed;		/* times that one became BAD */
 	u32 base_us;		/* least RTT over all paths, 0 = none yet */
+	u32 common_us;		/* queueing delay that all paths heard lately share: the host's own */
+	u32 common_at_us;
 	u32 trust_us;		/* until then nobody is suspected for what others suffer */
 	struct tp_path p[TP_PATHS];
 };
@@ -73,6 +75,9 @@ u8 tp_path_pick(struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us);
 
 /* A packet on @ev was acknowledged; @rtt_us 0 if no sample may be taken; @ce: it was marked. */
 void tp_path_acked(struct tp_paths *g, u8 ev, u32 rtt_us, bool ce, u32 now_us);
+
+/* All paths that were heard lately had at least that queueing delay. */
+void tp_path_common(struct tp_paths *g, u32 queue_us, u32 now_us);
 
 /* A burst (or part of one) on @ev was lost; call once per burst. */
 void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us);

@@ -287,12 +287,22 @@ static void tp_tx_forget_slow(struct tp_tx *t, u32 now_us)
 	t->slow_us -= t->slow_us / 8;
 }
 
+static u32 tp_tx_least_queue_us(const struct tp_tx *t)
+{
+	u32 i, us = t->q_us[0];
+
+	for (i = 1; i < TP_DELAYS; i++)
+		us = min_t(u32, us, t->q_us[i]);
+	return us;
+}
+
 /* Each path that was heard learns, once. */
 static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const struct tp_news *n)
 {
 	u64 left;
 
 	tp_tx_forget_slow(t, n->now_us);
+	tp_path_common(t->paths, tp_tx_least_queue_us(t), n->now_us);
 	for (left = n->evs; left; left &= left - 1) {
 		u8 ev = (u8)__ffs64(left);
 		bool ce = a->ce && tp_path_is(&t->paths->p[ev], a->entropy);

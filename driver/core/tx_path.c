@@ -18,7 +18,7 @@
 enum {
 	BURST_SHARE	= 16,		/* a burst is at least this part of the window, */
 	BURST_SHARE_MAX	= 4,		/* and at most this one; in between */
-	BURST_US	= 125,		/* what the window sends in this time, */
+	BURST_US	= 500,		/* what the window sends in this time, */
 	BURST_LEAST	= 4,		/* and not less than this many packets */
 	NOISE_US	= 100,		/* queues that differ by less are equal */
 };

@@ -600,6 +600,26 @@ TEST(base__after_idle)
 	assert_int_equal(g.base_us, 3000);
 }
 
+/* What all paths have in common is the own host's queue, not distance. */
+TEST(base__behind_our_own_queue)
+{
+	struct tp_paths g = group(8);
+
+	tp_path_acked(&g, 1, 1000, false, T0);
+	tp_path_common(&g, 400, T0);
+	tp_path_acked(&g, 2, 1500, false, T0 + MS);
+	assert_int_equal(g.p[2].base_us, 1100);
+	assert_int_equal(tp_path_queue_us(&g, 2), 400);
+	tp_path_common(&g, 2000, T0 + MS);
+	tp_path_acked(&g, 3, 1500, false, T0 + MS);
+	assert_int_equal(g.p[3].base_us, 1);		/* never 0, which is "unknown" */
+	tp_path_acked(&g, 4, 1500, false, T0 + 21 * MS);	/* that was long ago */
+	assert_int_equal(g.p[4].base_us, 1500);
+	tp_path_common(&g, 400, T0 + 2 * S);
+	tp_path_acked(&g, 2, 1700, false, T0 + 2 * S);	/* not used for long */
+	assert_int_equal(g.p[2].base_us, 1300);
+}
+
 TEST(patience__known)
 {
 	struct tp_paths g = group(8);
@@ -839,6 +859,7 @@ int main(void)
 		RUN(base__standing_queue_creeps),
 		RUN(base__another_route),
 		RUN(base__after_idle),
+		RUN(base__behind_our_own_queue),
 		RUN(patience__known),
 		RUN(patience__unknown),
 		RUN(patience__unknown_among_known),

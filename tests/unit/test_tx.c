@@ -1107,6 +1107,7 @@ TEST(credit__ends_what_is_sent)
 	assert_int_equal(burst(10), 2);
 	credit(10 * cost);			/* old */
 	assert_false(burst(1));
+	assert_int_equal(t.credit_limit, 18 * cost / TP_CREDIT_UNIT * TP_CREDIT_UNIT);
 	sent_before = (u32)t.c_sent;
 	now = t.probe_at_ns;			/* and nobody waits without a timer */
 	tp_tx_timeout(&t, now);
