@@ -25,7 +25,7 @@
  *  3. Tail probe: about 2 x RTT of silence -> a probe; its answer counts as a
  *     packet received for rules 1 and 2. So it follows the oldest missing packet
  *     on its EV, and if more are missing, others follow those; if nothing is
- *     heard it takes an EV at random, lest the one that it followed be dead.
+ *     heard, one more takes an EV at random, lest those be dead.
  *     The same probe, with back-off, is the persist timer of everything that is
  *     received but not executed.
  *  4. RTO, once two probes in a row stayed unanswered: everything not received

@@ -159,17 +159,18 @@ static u8 tp_tx_missing(const struct tp_tx *t)
 	return TP_NO_PATH;
 }
 
-/* Where the next probe of this round goes; TP_NO_PATH: anywhere. The last one ends the round. */
+/*
+ * Where the next probe of this round goes; TP_NO_PATH: anywhere. The last one ends the round. If
+ * nobody answered the last, the first of a round goes anywhere: the paths that it followed may be dead.
+ */
 static u8 tp_tx_ask(struct tp_tx *t)
 {
-	u8 ev = t->silent >= TP_SILENT ? TP_NO_PATH : tp_tx_missing(t);
+	bool anywhere = !t->asks && t->silent >= TP_SILENT;
+	u8 ev = anywhere ? TP_NO_PATH : tp_tx_missing(t);
 
-	if (ev != TP_NO_PATH) {
+	if (ev != TP_NO_PATH)
 		t->asked |= 1ULL << (ev % TP_PATHS);
-		t->probe_wanted = ++t->asks < TP_PROBES && tp_tx_missing(t) != TP_NO_PATH;
-	} else {
-		t->probe_wanted = false;
-	}
+	t->probe_wanted = ++t->asks < TP_PROBES && tp_tx_missing(t) != TP_NO_PATH;
 	if (!t->probe_wanted) {
 		t->asked = 0;
 		t->asks = 0;
