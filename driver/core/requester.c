@@ -24,6 +24,8 @@
 #include "requester.h"
 #include "responder.h"	/* TP_TAKE_* */
 
+_Static_assert(sizeof(struct tp_req) <= 1200, "one per QP, see responder.c");
+
 /**
  * tp_rnr_timer_ns() - IBTA table 46
  * @code: 0..31

@@ -24,6 +24,13 @@ enum {
 /* tp_extend16() needs numbers within 2^15 of the expected ones. */
 _Static_assert(TP_WINDOW < 32768, "window too large for 16 bit message numbers");
 
+/* What a QP costs (tests/sim/README.md has the sum): let nothing grow unseen. */
+_Static_assert(sizeof(struct tp_sent) == 8, "a record per packet of the window");
+_Static_assert(sizeof(struct tp_op) <= 72, "one per work request");
+_Static_assert(sizeof(struct tp_rx) <= 160, "two per QP");
+_Static_assert(sizeof(struct tp_tx) <= 448, "two per QP");
+_Static_assert(sizeof(struct tp_resp) <= 640, "one per QP");
+
 void tp_resp_init(struct tp_resp *r, const struct tp_resp_attr *at)
 {
 	memset(r, 0, sizeof(*r));
