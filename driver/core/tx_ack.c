@@ -287,22 +287,12 @@ static void tp_tx_forget_slow(struct tp_tx *t, u32 now_us)
 	t->slow_us -= t->slow_us / 8;
 }
 
-static u32 tp_tx_least_queue_us(const struct tp_tx *t)
-{
-	u32 i, us = t->q_us[0];
-
-	for (i = 1; i < TP_DELAYS; i++)
-		us = min_t(u32, us, t->q_us[i]);
-	return us;
-}
-
 /* Each path that was heard learns, once. */
 static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const struct tp_news *n)
 {
 	u64 left;
 
 	tp_tx_forget_slow(t, n->now_us);
-	tp_path_common(t->paths, tp_tx_least_queue_us(t), n->now_us);
 	for (left = n->evs; left; left &= left - 1) {
 		u8 ev = (u8)__ffs64(left);
 		bool ce = a->ce && tp_path_is(&t->paths->p[ev], a->entropy);
@@ -318,8 +308,8 @@ static void tp_tx_feed_paths(struct tp_tx *t, const struct tp_ack *a, const stru
 	}
 }
 
-/* Median of the latest queueing delays, us. */
-static u32 tp_tx_queue_us(const struct tp_tx *t)
+/* Median of the latest queueing delays, us; what they have in common is told to the paths. */
+static u32 tp_tx_queue_us(const struct tp_tx *t, u32 now_us)
 {
 	u16 v[TP_DELAYS];
 	u32 i, j;
@@ -331,6 +321,7 @@ static u32 tp_tx_queue_us(const struct tp_tx *t)
 			v[j] = v[j - 1];
 		v[j] = x;
 	}
+	tp_path_common(t->paths, v[0], now_us);
 	return v[TP_DELAYS / 2];
 }
 
@@ -469,8 +460,8 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 	tp_tx_feed_paths(t, a, &n);
 	tp_tx_find_lost(t, &s, now);
 	if (n.bytes)
-		tp_cc_ack(&t->cc, n.bytes, tp_tx_queue_us(t), READ_ONCE(t->paths->base_us), a->ce,
-			  t->limited, n.now_us);
+		tp_cc_ack(&t->cc, n.bytes, tp_tx_queue_us(t, n.now_us),
+			  READ_ONCE(t->paths->base_us), a->ce, t->limited, n.now_us);
 	if (n.any || moved)
 		tp_tx_wake(t, now);
 	return n.any || moved || s.bytes;

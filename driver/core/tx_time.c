@@ -13,7 +13,7 @@
 #include "tx_int.h"
 
 enum {				/* us, unless said */
-	TP_PTO_MIN	= 500,
+	TP_PTO_MIN	= 1000,
 	TP_PTO_FLIGHT	= 25,		/* after an answer that leaves packets in flight */
 	TP_PTO_INIT	= 50000,	/* nothing known of the paths */
 	TP_RTO_MIN	= 30000,
