@@ -25,6 +25,7 @@ enum {
 	TP_PATHS	= 64,		/* per destination; EV index fits a byte */
 	TP_PATHS_MIN_ACTIVE = 4,	/* never fewer usable paths than this, whatever was lost */
 	TP_NO_PATH	= 0xff,
+	TP_PATH_LOSSES	= 2,		/* without an acknowledgement in between: it is withdrawn */
 };
 
 enum tp_path_state { TP_PATH_GOOD, TP_PATH_SKIP, TP_PATH_BAD, TP_PATH_DENIED };
@@ -59,6 +60,19 @@ struct tp_paths {
 static inline bool tp_path_is(const struct tp_path *p, u32 entropy)
 {
 	return (u16)READ_ONCE(p->entropy) == (u16)entropy;
+}
+
+static inline bool tp_path_usable(const struct tp_path *p)
+{
+	u8 state = READ_ONCE(p->state);
+
+	return state == TP_PATH_GOOD || state == TP_PATH_SKIP;
+}
+
+/* Is the moment @until still ahead, given that it was set at most @most ahead? */
+static inline bool tp_path_ahead(u32 until, u32 now_us, u32 most)
+{
+	return until - now_us - 1 < most;
 }
 
 /* @seed makes the EVs of this group; the same seed gives the same EVs. */
