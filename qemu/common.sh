@@ -81,8 +81,12 @@ apt_private() {
 # KVM by the CPU's flags: a /dev/kvm node alone proves nothing
 have_kvm() { [ -w /dev/kvm ] && grep -qwE 'vmx|svm' /proc/cpuinfo; }
 
-# image_dir SUITE: where the image of that suite belongs (keyed by its recipe)
+# package_lists [more]: the lists of an image
+package_lists() { echo "$QEMU_DIR/packages.list" ${1:+"$QEMU_DIR/packages-$1.list"}; }
+
+# image_dir SUITE [more]: where the image of that suite belongs (keyed by its recipe)
 image_dir() {
-	_key=$(cat "$QEMU_DIR/image.sh" "$QEMU_DIR/packages.list" "$QEMU_DIR/initrd-init.sh" | sha256sum | cut -c1-10)
-	echo "$SPRAY_CACHE/image-$1-$_key"
+	# shellcheck disable=SC2046
+	_key=$(cat "$QEMU_DIR/image.sh" $(package_lists "${2:-}") "$QEMU_DIR/initrd-init.sh" | sha256sum | cut -c1-10)
+	echo "$SPRAY_CACHE/image-$1${2:+-$2}-$_key"
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# image.sh SUITE: builds, once, the guest of a Debian suite and prints its directory.
+# image.sh SUITE [more]: builds, once, the guest of a Debian suite and prints its directory.
+# With "more", the one that has the packages of packages-more.list, too.
 #
 #   root/      the whole root, also the chroot in which module and provider are built
 #   root.ext4  the same as an image for the guest (opened with snapshot=on, never written)
@@ -50,12 +51,13 @@ make_initrd() { # IMAGE_DIR KVER
 	rm -rf "$_t"
 }
 
-build() { # SUITE DIR
+build() { # SUITE DIR [more]
 	suite=$1 dir=$2
-	say "building the $suite image in $dir (some minutes, once)"
+	say "building the $suite${3:+ ($3)} image in $dir (some minutes, once)"
 	rm -rf "$dir" "$dir.new"
 	mkdir -p "$dir.new"
-	pkgs=$(sed '/^#/d' "$QEMU_DIR/packages.list" | paste -sd,)
+	# shellcheck disable=SC2046
+	pkgs=$(cat $(package_lists "${3:-}") | sed '/^#/d' | paste -sd,)
 	apt_settings >"$dir.new/apt.conf"
 	sources_list "$suite" >"$dir.new/sources"
 	# shellcheck disable=SC2086
@@ -88,13 +90,13 @@ build() { # SUITE DIR
 	mv "$dir.new" "$dir"
 }
 
-[ $# = 1 ] || die "usage: image.sh SUITE ($SUITES)"
+[ $# = 1 ] || [ $# = 2 ] || die "usage: image.sh SUITE [more] ($SUITES)"
 need_root
-dir=$(image_dir "$1")
+dir=$(image_dir "$1" "${2:-}")
 if [ ! -d "$dir" ]; then
 	mkdir -p "$SPRAY_CACHE"
-	exec 9>"$SPRAY_CACHE/image-$1.lock"
+	exec 9>"$SPRAY_CACHE/image-$1${2:+-$2}.lock"
 	flock 9
-	[ -d "$dir" ] || build "$1" "$dir" 9>&-
+	[ -d "$dir" ] || build "$1" "$dir" "${2:-}" 9>&-
 fi
 echo "$dir"

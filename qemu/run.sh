@@ -7,7 +7,7 @@
 #   -c CPUS     vCPUs, default 1          -m MEM   memory in MiB, default 1536
 #   -t SECONDS  limit for the whole guest, default 600
 #   -i          count instructions: one virtual nanosecond each, one vCPU
-#   -I          an interactive shell in place of a test (no limit)
+#   -I          an interactive shell (SPRAY_IMAGE=more: with more packages) in place of a test (no limit)
 #   -e VAR=VAL  environment of the test (SPRAY_* of the caller goes in anyway)
 #   -n          boot what was built last, build nothing
 #   -a ARG      append to the kernel command line
@@ -32,7 +32,12 @@ shift $((OPTIND - 1))
 need_root
 "$QEMU_DIR/need.sh"
 
-image=$("$QEMU_DIR/image.sh" "$suite")
+# a test may name an image that has more in it
+more=$(sed -n 's/^# image: //p' "$TOP/tests/guest/${1:-}.sh" 2>/dev/null || :)
+[ -z "$shell" ] || more=${SPRAY_IMAGE:-}
+image=$("$QEMU_DIR/image.sh" "$suite" ${more:+"$more"})
+[ -z "$more" ] || cmp -s "$image/kver" "$("$QEMU_DIR/image.sh" "$suite")/kver" ||
+	die "two images of $suite with two kernels: remove the older of $image and $("$QEMU_DIR/image.sh" "$suite")"
 stage=$SPRAY_CACHE/build-$suite-$(echo "$TOP" | sha256sum | cut -c1-8)/stage
 if [ -z "$nobuild" ]; then stage=$("$QEMU_DIR/build.sh" "$suite"); fi
 [ -d "$stage" ] || die "nothing built yet for $suite"
