@@ -6,6 +6,7 @@
  * the receiver (Q_Key, no receive, too long) is dropped and counted and leaves
  * the QP as it was.
  */
+#include <linux/jhash.h>
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -85,6 +86,28 @@ static u32 spray_ud_encode(struct spray_qp *qp, struct spray_sqe *sqe, u32 len, 
 	return tp_wire_encode(&p, pkt);
 }
 
+/*
+ * Programs that build on UD expect what one path gives, and resend all that overtakes: so the
+ * datagrams of one QP to another stay on one path, for a second. Then it is another one's turn,
+ * lest they go on into a path that died: nobody acknowledges them.
+ */
+static u32 spray_ud_entropy(const struct spray_qp *qp, const struct spray_sqe *sqe,
+			    const struct spray_peer *peer, u32 now_us)
+{
+	const struct tp_paths *g = &peer->paths;
+	u32 n = max_t(u32, READ_ONCE(g->n), 1), i, k;
+
+	k = jhash_3words(qp->ib.qp_num, sqe->remote_qpn, now_us >> 20, qp->dev->ud_seed) % n;
+	for (i = 0; i < n; i++) {
+		const struct tp_path *p = &g->p[(k + i) % n];
+		u8 state = READ_ONCE(p->state);
+
+		if (state == TP_PATH_GOOD || state == TP_PATH_SKIP)
+			return READ_ONCE(p->entropy);
+	}
+	return READ_ONCE(g->p[k].entropy);
+}
+
 static enum ib_wc_status spray_ud_emit(struct spray_qp *qp, struct spray_sqe *sqe,
 				       struct spray_peer *peer, u32 len)
 {
@@ -110,7 +133,7 @@ static enum ib_wc_status spray_ud_emit(struct spray_qp *qp, struct spray_sqe *sq
 	}
 	for (n += len; n & 3; n++)
 		p[n] = 0;
-	entropy = peer->paths.p[tp_path_pick(&peer->paths, &qp->ack_rng, TP_NO_PATH, now_us)].entropy;
+	entropy = spray_ud_entropy(qp, sqe, peer, now_us);
 	icrc = spray_peer_icrc(peer, entropy, p, n);
 	memcpy(p + n, &icrc, sizeof(icrc));
 	spray_txb_commit(&b, n + sizeof(icrc));
