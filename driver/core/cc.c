@@ -43,6 +43,7 @@ enum {
 	TARGET_PACKETS	= 64,
 	NOISE		= 4,
 	MIN_PACKETS	= 16,		/* one for each of 16 paths; the first window, too */
+	WARM_PACKETS	= 64,
 	GROWTH		= 32,		/* of the largest window per RTT, at most */
 	AVG_GAIN	= 8,
 	DEV_GAIN	= 16,
@@ -167,6 +168,12 @@ static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us)
 		grow(c, bytes, c->packet);
 }
 
+/* At the start, answers without a sign of congestion are enough, whatever limits sending. */
+static bool may_warm_up(const struct tp_cc *c)
+{
+	return c->slow_start && c->cwnd < WARM_PACKETS * c->packet;
+}
+
 static bool is_lossy(const struct tp_cc *c)
 {
 	return c->lost > c->cwnd / 16;
@@ -184,7 +191,7 @@ void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us, bool ce, b
 		c->slow_start = false;
 	if (queue_us >= (ce ? target : 2 * target))
 		cut(c, base_us, now_us);
-	else if (!ce && limited && !is_lossy(c))
+	else if (!ce && (limited || may_warm_up(c)) && !is_lossy(c))
 		increase(c, bytes, queue_us, base_us);
 }
 

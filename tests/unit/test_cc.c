@@ -171,9 +171,11 @@ TEST(ack__deviation)
 TEST(ack__not_limited_no_growth)
 {
 	struct tp_cc c = fresh();
+	u32 i;
 
-	tp_cc_ack(&c, 100 * PKT, 0, BASE, false, false, T0);
-	assert_int_equal(c.cwnd, MIN);
+	for (i = 0; i < 100; i++)		/* but for the first 64 packets of it */
+		tp_cc_ack(&c, PKT, 0, BASE, false, false, T0);
+	assert_int_equal(c.cwnd, 64 * PKT);
 	c = steady(100 * PKT, 0);
 	tp_cc_ack(&c, 100 * PKT, 0, BASE, false, false, T0);
 	assert_int_equal(c.cwnd, 100 * PKT);
