@@ -81,7 +81,7 @@ void tp_credit_got(struct tp_pacer *p, struct tp_credit *c, u32 len, bool rtx, u
 	roll_epoch(p, now);
 	if (c->epoch != p->epoch) {
 		if (p->epoch - c->epoch > 1)	/* what it may send unasked takes its time, too */
-			p->at_ns = max(p->at_ns, now) + time_of(p, c->limit - c->got);
+			p->at_ns = max(p->at_ns, now) + time_of(p, max_t(s32, c->limit - c->got, 0));
 		c->epoch = p->epoch;
 		p->seen++;
 	}

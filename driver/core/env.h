@@ -42,6 +42,7 @@ typedef u64 __be64;
 
 #define READ_ONCE(x)		(*(const volatile __typeof__(x) *)&(x))
 #define WRITE_ONCE(x, v)	(*(volatile __typeof__(x) *)&(x) = (v))
+#define smp_mb()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define max_t(t, a, b)		((t)(a) > (t)(b) ? (t)(a) : (t)(b))
 #define min(a, b)		((a) < (b) ? (a) : (b))

@@ -43,11 +43,21 @@ static u32 count_usable(const struct tp_paths *g)
 	return count(g, TP_PATH_GOOD) + count(g, TP_PATH_SKIP);
 }
 
-/* Counted anew at each change: an update that two QPs lost must not stay lost. */
+/*
+ * Counted anew at each change, and again if that was not the last word: of two QPs
+ * that change states at once, one sees what the other did.
+ */
 static void set_state(struct tp_paths *g, struct tp_path *p, enum tp_path_state state)
 {
+	u32 n;
+
 	WRITE_ONCE(p->state, (u8)state);
-	WRITE_ONCE(g->bad, count(g, TP_PATH_BAD));
+	do {
+		smp_mb();
+		n = count(g, TP_PATH_BAD);
+		WRITE_ONCE(g->bad, n);
+		smp_mb();
+	} while (n != count(g, TP_PATH_BAD));
 }
 
 void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us)

@@ -275,8 +275,7 @@ static void tp_tx_escort(struct tp_tx *t, const struct tp_burst *b)
 {
 	if (t->lost || (tp_tx_allowed(t) && tp_tx_has_new(t, b->may_start)))
 		return;
-	t->probe_wanted |= t->rounds < TP_ESCORTS;
-	t->rounds += t->rounds < TP_ROUNDS_MAX;
+	t->probe_wanted |= t->rounds <= TP_ESCORTS;
 }
 
 /* Note a packet as sent, in its record and in all cursors. */
@@ -300,6 +299,8 @@ static void tp_tx_record(struct tp_tx *t, const struct tp_burst *b, const struct
 		t->lost--;
 		t->c_rtx++;
 		t->last_rtx_us = tp_us(now);
+		if (b->psn == t->una)
+			t->rounds += t->rounds < TP_ROUNDS_MAX;
 		tp_tx_escort(t, b);
 		return;
 	}

@@ -113,7 +113,7 @@ enum {
  * @silent: probes since anything was heard
  * @vain: waits of the probe timer since the last progress, whatever was answered; those before the
  *	clock jumped do not count
- * @rounds: times since the last progress that all lost packets were sent again, with nothing after
+ * @rounds: times since the last progress that the oldest missing packet was sent again
  * @reo: how much this fabric reorders inside a path: 0 not at all; else rules 1 and 2 wait
  *	longer, doubling with each step
  * @reo_good: retransmissions that were needed since @reo moved

@@ -1296,7 +1296,34 @@ TEST(probe__no_escort_if_more_follows)
 	sack(0, 0, 1, 2);
 	assert_int_equal(burst(1), 1);
 	assert_int_equal(probes(), 0);
+	assert_int_equal(t.rounds, 1);
+	ack(2, 2);
 	assert_int_equal(t.rounds, 0);
+}
+
+/* Probes pass, packets don't, and there is more to send all the time: the waits between resends still double. */
+TEST(probe__back_off_while_more_follows)
+{
+	u64 first = 0, wait = 0;
+	u32 i;
+
+	start(1);
+	post(TP_WRITE, 900 * PAY);
+	while (burst(16))
+		;
+	for (i = 0; i < 12; i++) {
+		u64 began = now;
+
+		probe_time();
+		wait = now - began;
+		if (i == 2)
+			first = wait;
+		while (probes() > 0)
+			probe_answered(0, 0, asked[0]);
+		while (burst(16))
+			;
+	}
+	assert_true(wait > 50 * first);
 }
 
 TEST(probe__time_counts_from_sending)
@@ -2178,6 +2205,7 @@ int main(void)
 		RUN(probe__elsewhere_if_nobody_answers),
 		RUN(probe__escorts_what_is_sent_again_last),
 		RUN(probe__no_escort_if_more_follows),
+		RUN(probe__back_off_while_more_follows),
 		RUN(probe__time_counts_from_sending),
 		RUN(timeout__rto_is_doubled_and_reset),
 		RUN(timeout__rto_limits),
