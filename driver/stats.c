@@ -47,7 +47,7 @@ struct spray_qp_counter {
 	struct spray_stats __percpu *stats;
 };
 
-/* ib_core's counters are kept apart: before 7.x there is no room for ours behind them. */
+/* ib_core's counters are kept apart: before 7.x there is no room for ours behind them. counter_lock held. */
 static struct spray_qp_counter *spray_counter_new(struct spray_dev *dev, u32 *id)
 {
 	struct spray_qp_counter *c = kzalloc(sizeof(*c), GFP_KERNEL);
@@ -58,9 +58,7 @@ static struct spray_qp_counter *spray_counter_new(struct spray_dev *dev, u32 *id
 	c->stats = alloc_percpu(struct spray_stats);
 	if (!c->stats)
 		goto fail;
-	mutex_lock(&dev->counter_lock);
 	err = xa_alloc_cyclic(&dev->counters, id, c, xa_limit_31b, &dev->counter_next, GFP_KERNEL);
-	mutex_unlock(&dev->counter_lock);
 	if (err >= 0)
 		return c;
 	free_percpu(c->stats);
@@ -82,12 +80,21 @@ struct rdma_hw_stats *spray_counter_alloc_stats(struct rdma_counter *counter)
 
 int spray_counter_update_stats(struct rdma_counter *counter)
 {
-	struct spray_qp_counter *c = xa_load(&to_sdev(counter->device)->counters, counter->id);
+	struct spray_dev *dev = to_sdev(counter->device);
+	struct spray_stats sum = {};
+	struct spray_qp_counter *c;
+	int i;
 
+	mutex_lock(&dev->counter_lock);		/* dealloc is not kept away by ib_core on all kernels */
+	c = xa_load(&dev->counters, counter->id);
+	if (c)
+		spray_add_stats(sum.c, c->stats);
+	mutex_unlock(&dev->counter_lock);
 	if (!c)
 		return -EINVAL;
-	memset(counter->stats->value, 0, SPRAY_C_NUM * sizeof(counter->stats->value[0]));
-	spray_add_stats(counter->stats->value, c->stats);
+	/* ib_core reads them without a lock: they never go back. */
+	for (i = 0; i < SPRAY_C_NUM; i++)
+		WRITE_ONCE(counter->stats->value[i], sum.c[i]);
 	return 0;
 }
 
@@ -95,16 +102,24 @@ int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib)
 {
 	struct spray_dev *dev = to_sdev(ib->device);
 	struct spray_qp_counter *c;
+	int err = 0;
 
-	if (counter->id)
+	mutex_lock(&dev->counter_lock);
+	/* Two who bind it at once are told apart here: ib_core has looked, but under no common lock. */
+	if (ib->counter)
+		c = NULL;
+	else if (counter->id)
 		c = xa_load(&dev->counters, counter->id);
 	else
 		c = spray_counter_new(dev, &counter->id);
-	if (IS_ERR_OR_NULL(c))
-		return c ? PTR_ERR(c) : -EINVAL;
-	ib->counter = counter;
-	WRITE_ONCE(to_sqp(ib)->counted, c->stats);
-	return 0;
+	if (IS_ERR_OR_NULL(c)) {
+		err = c ? PTR_ERR(c) : -EINVAL;
+	} else {
+		ib->counter = counter;
+		WRITE_ONCE(to_sqp(ib)->counted, c->stats);
+	}
+	mutex_unlock(&dev->counter_lock);
+	return err;
 }
 
 /* Who counts just now may have seen it still; it goes after that. */
