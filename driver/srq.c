@@ -11,6 +11,11 @@
 #include "compat.h"
 #include "srq.h"
 
+enum {
+	SPRAY_SRQ_MOVE_MAX	= 64,	/* entries copied with interrupts off */
+	SPRAY_SRQ_MOVE_TRIES	= 16,	/* to get there */
+};
+
 /*
  * Receives that could be taken now; lock held. A user's index is believed as far
  * as the ring goes, and what was believed once stays: grants build on it.
@@ -329,26 +334,52 @@ static void spray_srq_copy_slots(const struct spray_srq *srq, struct spray_srq_m
 }
 
 /*
- * From here on receives come from the new memory: those that wait keep their
- * indices. They are as many as the largest queue has, so most are copied before
- * the lock is taken: [@cons, @prod) were there, and of them some may be gone.
- * Return: false if more waits than fits.
+ * From here on receives come from the new memory; lock held. Those that wait keep
+ * their indices. They are in it but for those from @from on.
  */
-static bool spray_srq_move(struct spray_srq *srq, struct spray_srq_mem *to, u32 cons, u32 prod)
+static void spray_srq_move(struct spray_srq *srq, struct spray_srq_mem *to, u32 from)
 {
-	if (spray_srq_posted(srq) > to->entries)
-		return false;
-	/* Posted meanwhile, unless all was taken up to there and more. */
-	if ((s32)(srq->cons - prod) > 0)
-		prod = srq->cons;
-	spray_srq_copy_slots(srq, to, prod, srq->prod);
+	spray_srq_copy_slots(srq, to, from, srq->prod);
 	if (to->ctl) {
 		to->ctl->cons = srq->cons;
 		to->ctl->need_doorbell = !list_empty(&srq->waiters);
 		to->ctl->prod = srq->prod;
 	}
 	swap(srq->m, *to);
-	return true;
+}
+
+/*
+ * Copy and move. As many may wait as the largest queue has, so most are copied
+ * without the lock. A user's index may jump at any time, and does not decide how
+ * long interrupts are off.
+ * @keep: the limit that is armed stays, and may not be above the new size
+ */
+static int spray_srq_copy_move(struct spray_srq *srq, struct spray_srq_mem *to, bool keep)
+{
+	u32 from, prod, posted, tries = 0;
+	int err = 0;
+
+	spin_lock_irq(&srq->lock);
+	for (from = srq->cons; ; from = prod) {
+		posted = spray_srq_posted(srq);
+		prod = srq->prod;
+		/* Of those that were copied some may be gone, or all, and more. */
+		if ((s32)(srq->cons - from) > 0)
+			from = srq->cons;
+		if (posted > to->entries || (keep && to->entries < srq->limit))
+			err = -EINVAL;
+		else if (prod - from > SPRAY_SRQ_MOVE_MAX && ++tries > SPRAY_SRQ_MOVE_TRIES)
+			err = -EBUSY;
+		if (err || prod - from <= SPRAY_SRQ_MOVE_MAX)
+			break;
+		spin_unlock_irq(&srq->lock);
+		spray_srq_copy_slots(srq, to, from, prod);
+		spin_lock_irq(&srq->lock);
+	}
+	if (!err)
+		spray_srq_move(srq, to, from);
+	spin_unlock_irq(&srq->lock);
+	return err;
 }
 
 /* A user's address for the answer: MODIFY_SRQ has none in the protocol of uverbs. */
@@ -368,35 +399,19 @@ static int spray_srq_respond(struct ib_udata *udata, const struct spray_create_s
 	return copy_to_user(u64_to_user_ptr(req.resp_addr), &resp, sizeof(resp)) ? -EFAULT : 0;
 }
 
-/*
- * All that may fail comes before the move. The provider keeps posters out meanwhile.
- * @keep: the limit that is armed stays, and may not be above the new size
- */
+/* All that may fail comes before the move. The provider keeps posters out meanwhile. @keep: as above */
 static int spray_srq_resize(struct spray_srq *srq, u32 wr, bool keep, struct ib_udata *udata)
 {
 	struct spray_create_srq_resp resp;
 	struct spray_srq_mem m = {};
-	u32 cons, prod;
 	int err;
 
 	lockdep_assert_held(&srq->resize);
 	err = spray_srq_mem_new(&m, wr, srq->slot, udata, &resp);
 	if (!err && udata)
 		err = spray_srq_respond(udata, &resp);
-	if (err)
-		goto out;
-	spin_lock_irq(&srq->lock);
-	err = spray_srq_posted(srq) > m.entries ? -EINVAL : 0;
-	cons = srq->cons;
-	prod = srq->prod;
-	spin_unlock_irq(&srq->lock);
-	if (err)
-		goto out;
-	spray_srq_copy_slots(srq, &m, cons, prod);
-	spin_lock_irq(&srq->lock);
-	err = (keep && m.entries < srq->limit) || !spray_srq_move(srq, &m, cons, prod) ? -EINVAL : 0;
-	spin_unlock_irq(&srq->lock);
-out:
+	if (!err)
+		err = spray_srq_copy_move(srq, &m, keep);
 	spray_srq_mem_free(&m);		/* the old one, or the one in vain */
 	return err;
 }
