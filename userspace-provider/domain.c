@@ -41,6 +41,8 @@ struct ibv_pd *spray_alloc_pd(struct ibv_context *ibctx)
 
 static int dealloc_parent(struct spray_pd *pd)
 {
+	if (in_use(&pd->users))
+		return EBUSY;
 	if (pd->td)
 		count(&pd->td->users, -1);
 	count(&pd->protection->users, -1);
@@ -171,15 +173,20 @@ void *spray_object_alloc(struct ibv_pd *ibpd, size_t size, enum spray_resource w
 	void *p = IBV_ALLOCATOR_USE_DEFAULT;
 
 	*mem = (struct spray_memory) { .what = what };
+	if (pd && pd->protection) {	/* the kernel does not know it: it stays as long as its objects do */
+		mem->owner = pd;
+		count(&pd->users, 1);
+	}
 	if (pd && pd->alloc)
 		p = pd->alloc(ibpd, pd->pd_context, size, alignof(max_align_t),
 			      resource_type(what));
-	if (p == IBV_ALLOCATOR_USE_DEFAULT)
-		return calloc(1, size);
-	if (p) {
-		mem->owner = pd;
+	mem->foreign = p != IBV_ALLOCATOR_USE_DEFAULT;
+	if (!mem->foreign)
+		p = calloc(1, size);
+	else if (p)
 		memset(p, 0, size);
-	}
+	if (!p && mem->owner)
+		count(&mem->owner->users, -1);
 	return p;
 }
 
@@ -187,8 +194,10 @@ void spray_object_free(const struct spray_memory *mem, void *p)
 {
 	struct spray_pd *pd = mem->owner;
 
-	if (pd)
+	if (mem->foreign)
 		pd->free(&pd->ibpd, pd->pd_context, p, resource_type(mem->what));
 	else
 		free(p);
+	if (pd)
+		count(&pd->users, -1);
 }

@@ -37,7 +37,7 @@ struct spray_td {
 /* A protection domain or, with @protection, a parent domain on one. */
 struct spray_pd {
 	struct ibv_pd ibpd;
-	int users;			/* parent domains on it; atomic */
+	int users;			/* parent domains on it, or objects in a parent domain; atomic */
 	struct spray_pd *protection;
 	struct spray_td *td;		/* parent domain: NULL if it is for any thread */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -55,7 +55,8 @@ enum spray_resource {
 
 /* Where an object's memory came from. */
 struct spray_memory {
-	struct spray_pd *owner;		/* parent domain whose allocator gave it, or NULL */
+	struct spray_pd *owner;		/* parent domain that the object is in, or NULL */
+	bool foreign;			/* its allocator gave the memory */
 	enum spray_resource what;
 };
 
