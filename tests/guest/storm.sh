@@ -394,6 +394,7 @@ faults_on() {
 	for f in /sys/kernel/debug/{failslab,fail_page_alloc}/ignore-gfp-wait; do echo N >$f || return 1; done
 	echo 0 >/sys/kernel/debug/fail_page_alloc/min-order
 	for f in /sys/kernel/debug/{failslab,fail_page_alloc,fail_usercopy}/verbose; do echo 0 >$f || return 1; done
+	touch /run/faults	# for tests/uml/init-hook.sh
 }
 storm() { run "$1" "$2" freely "${@:3}"; }
 freely() { set +e; "$@"; }	# what fails on the way is looked at by the function itself

@@ -44,7 +44,7 @@ static const unsigned int section_access[S_NUM] = {
 	[S_WORD] = ACC_ALL,
 };
 
-static void prepare_memory(struct end *e)
+static bool prepare_memory(struct end *e)
 {
 	static const uint32_t slots[S_NUM] = { SQ, RQ, TARGETS, 4, SQ, 1 };
 	int s;
@@ -59,7 +59,7 @@ static void prepare_memory(struct end *e)
 						   section_access[s]);
 		if (!e->sec[s]->mr) {
 			race_fail(P_LIVE, "reg_mr: %s", strerror(errno));
-			return;
+			return false;
 		}
 		buf_guards(e->sec[s]);
 		e->lkey[s] = e->sec[s]->mr->lkey;
@@ -68,6 +68,7 @@ static void prepare_memory(struct end *e)
 	}
 	pat_fill(e->sec[S_SOURCE]->p, e->sec[S_SOURCE]->len, source_seed(e->link), 0);
 	memset(e->sec[S_WORD]->p, 0, 16);
+	return true;
 }
 
 static void clear_books(struct end *e)
@@ -180,7 +181,7 @@ static void close_window(struct end *e)
 
 void link_begin(struct link *l)
 {
-	bool up = false;
+	bool up = true;
 	struct end *e[2] = { &l->end[0], &l->end[1] };
 	struct cqbox *b[4];
 	int n, i;
@@ -197,18 +198,18 @@ void link_begin(struct link *l)
 		pthread_mutex_lock(&e[i]->out.lock);
 		pthread_mutex_lock(&peer_of(e[i])->out.lock);
 		clear_books(e[i]);
-		prepare_memory(e[i]);
+		up &= prepare_memory(e[i]);
 		pthread_mutex_unlock(&peer_of(e[i])->out.lock);
 		pthread_mutex_unlock(&e[i]->out.lock);
 		pthread_mutex_unlock(&e[i]->acct);
 		make_qp(e[i]);
 		e[i]->qpn = e[i]->qp ? e[i]->qp->qp_num : 0;
 	}
-	if (e[0]->qp && e[1]->qp) {
+	up &= e[0]->qp && e[1]->qp;
+	if (up) {
 		connect_qps(l);
 		store(l->dereg, false);
 		store(l->disturbed, false);
-		up = true;
 	}
 	unlock_boxes(b, n);
 	if (up && pollers) {
@@ -583,6 +584,8 @@ void link_fate(struct link *l)
 	int first = rnd(2), i;
 	bool reset[2];
 
+	if (!l->end[0].open || !l->end[1].open)	/* it could not begin: the device is gone */
+		return;
 	if (!rnd(3)) {
 		race_doing("pause of link %d", l->number);
 		pause_end(&l->end[first]);
