@@ -5,7 +5,7 @@
 
 cat "$@" 2>/dev/null | tr -d '\r' | grep -v '\bqperf\[[0-9]*\]: segfault' | grep -nE \
 	-e '\bWARNING: |\bBUG: |\bBUG at |Oops[: ]|general protection fault|Kernel panic|kernel BUG' \
-	-e 'KASAN|KCSAN|UBSAN|kmemleak: [1-9]|refcount_t' \
+	-e 'KASAN|KCSAN|UBSAN|kmemleak: [1-9][0-9]* unreferenced|refcount_t' \
 	-e 'possible circular|possible recursive|inconsistent lock|suspicious RCU|sleeping function called|scheduling while atomic' \
 	-e 'blocked for more than|soft lockup|hard LOCKUP|self-detected stall|detected stalls|rcu_.* kthread (starved|timer)' \
 	-e 'unregister_netdevice: waiting|GID entry ref leak|ref_tracker|list_(add|del) corruption|bad page state|Bad page' \

@@ -99,7 +99,7 @@ static void make_qp(struct end *e)
 		.qp_type = IBV_QPT_RC,
 	};
 
-	if (e->qp)
+	if (e->qp || !e->scq->cq || !e->rcq->cq)
 		return;
 	e->qp = ibv_create_qp(ct_dev[e->d].pd, &a);
 	if (!e->qp)
