@@ -48,29 +48,49 @@ static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access, u8 window)
 	return mr;
 }
 
-/* Who looks keys up may still read it. */
+static void spray_dmabuf_unmap(struct dma_buf *buf, struct iosys_map *map)
+{
+	dma_buf_vunmap_unlocked(buf, map);
+	dma_buf_end_cpu_access(buf, DMA_BIDIRECTIONAL);
+	dma_buf_put(buf);
+}
+
+/* The memory of a region goes, whatever kind it is. */
+static void spray_mr_unpin(struct spray_mr *mr)
+{
+	if (mr->dmabuf)
+		spray_dmabuf_unmap(mr->dmabuf, &mr->map);
+	ib_umem_release(mr->umem);
+	kvfree(mr->pages);
+}
+
+/* Not in the table, or no more. Who looks keys up may still read it. */
 static void spray_mr_free(struct spray_mr *mr)
 {
+	spray_mr_unpin(mr);
 	spray_give(to_sdev(mr->ib.device), mr->window ? SPRAY_OBJ_MW : SPRAY_OBJ_MR);
 	kfree_rcu(mr, rcu);
 }
 
-/* Give @mr, complete otherwise, its keys and make it known. */
-static int spray_mr_publish(struct spray_dev *dev, struct spray_mr *mr)
+/* Give @mr, complete otherwise, its keys and make it known; if that can't be, it is freed. */
+static struct ib_mr *spray_mr_publish(struct spray_mr *mr)
 {
+	struct spray_dev *dev = to_sdev(mr->ib.device);
 	u32 index;
 	int err;
 
 	err = xa_alloc_cyclic(&dev->mrs, &index, NULL, XA_LIMIT(1, SPRAY_MAX_KEYS),
 			      &dev->mr_next, GFP_KERNEL);
-	if (err < 0)
-		return err;
+	if (err < 0) {
+		spray_mr_free(mr);
+		return ERR_PTR(err);
+	}
 	mr->key = index << SPRAY_KEY_VARIANT_BITS | get_random_u8();
 	mr->ib.lkey = mr->key;
 	mr->ib.rkey = mr->key;
 	/* The slot is reserved: no memory is needed, nothing can fail. */
 	xa_store(&dev->mrs, index, mr, GFP_KERNEL);
-	return 0;
+	return &mr->ib;
 }
 
 /* The opposite: no new user, then no user. */
@@ -102,32 +122,43 @@ static void **spray_umem_pages(struct ib_umem *umem)
 	return pages;
 }
 
+/* The last byte's address must be one. */
+static bool spray_range_exists(u64 iova, u64 length)
+{
+	return length && iova + (length - 1) >= iova;
+}
+
 /* The memory of a region: pinned, and its pages' addresses. */
 static int spray_mr_pin(struct spray_mr *mr, u64 start, u64 length, u64 iova, int access)
 {
+	struct ib_umem *umem;
+
 	if (access & IB_ACCESS_ON_DEMAND)
 		return -EOPNOTSUPP;
-	/* The last byte's address must be one. (ib_umem looks after start.) */
-	if (!length || iova + (length - 1) < iova)
+	if (!spray_range_exists(iova, length))	/* ib_umem looks after @start */
 		return -EINVAL;
-	mr->umem = ib_umem_get_va(mr->pd->device, start, length, access);
-	if (IS_ERR(mr->umem))
-		return PTR_ERR(mr->umem);
-	mr->pages = spray_umem_pages(mr->umem);
+	umem = ib_umem_get_va(mr->pd->device, start, length, access);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	mr->pages = spray_umem_pages(umem);
 	if (!mr->pages) {
-		ib_umem_release(mr->umem);
+		ib_umem_release(umem);
 		return -ENOMEM;
 	}
-	mr->offset = ib_umem_offset(mr->umem);
+	mr->umem = umem;
+	mr->offset = ib_umem_offset(umem);
 	mr->iova = iova;
 	mr->length = length;
 	return 0;
 }
 
-static void spray_mr_unpin(struct spray_mr *mr)
+/* A region of a user's whose memory is there. */
+static struct ib_mr *spray_mr_ready(struct spray_mr *mr)
 {
-	ib_umem_release(mr->umem);
-	kvfree(mr->pages);
+	mr->ib.iova = mr->iova;
+	mr->ib.length = mr->length;
+	mr->live = true;
+	return spray_mr_publish(mr);
 }
 
 struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access,
@@ -139,45 +170,28 @@ struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	err = spray_mr_pin(mr, start, length, iova, access);
-	if (err)
-		goto fail_free;
-	mr->ib.iova = iova;
-	mr->ib.length = length;
-	mr->live = true;
-	err = spray_mr_publish(to_sdev(pd->device), mr);
-	if (err)
-		goto fail_pin;
-	return &mr->ib;
-
-fail_pin:
-	spray_mr_unpin(mr);
-fail_free:
+	if (!err)
+		return spray_mr_ready(mr);
 	spray_mr_free(mr);
 	return ERR_PTR(err);
 }
 
 /* --- dma-bufs: what their exporter can map for the CPU --- */
 
-static int spray_dmabuf_map(struct spray_mr *mr)
+static int spray_dmabuf_map(struct dma_buf *buf, struct iosys_map *map)
 {
-	int err = dma_buf_begin_cpu_access(mr->dmabuf, DMA_BIDIRECTIONAL);
+	int err = dma_buf_begin_cpu_access(buf, DMA_BIDIRECTIONAL);
 
 	if (err)
 		return err;
-	err = dma_buf_vmap_unlocked(mr->dmabuf, &mr->map);
-	if (!err && mr->map.is_iomem) {		/* no memory to the CPU: memcpy() may not touch it */
-		dma_buf_vunmap_unlocked(mr->dmabuf, &mr->map);
+	err = dma_buf_vmap_unlocked(buf, map);
+	if (!err && map->is_iomem) {		/* no memory to the CPU: memcpy() may not touch it */
+		dma_buf_vunmap_unlocked(buf, map);
 		err = -EOPNOTSUPP;
 	}
 	if (err)
-		dma_buf_end_cpu_access(mr->dmabuf, DMA_BIDIRECTIONAL);
+		dma_buf_end_cpu_access(buf, DMA_BIDIRECTIONAL);
 	return err;
-}
-
-static void spray_dmabuf_unmap(struct spray_mr *mr)
-{
-	dma_buf_vunmap_unlocked(mr->dmabuf, &mr->map);
-	dma_buf_end_cpu_access(mr->dmabuf, DMA_BIDIRECTIONAL);
 }
 
 /* The mapping stays for as long as the region, and is one run of addresses; @offset: of the region in it. */
@@ -194,21 +208,27 @@ static int spray_dmabuf_pages(struct spray_mr *mr, u64 offset)
 	return 0;
 }
 
-static int spray_mr_map_dmabuf(struct spray_mr *mr, u64 offset)
+static bool spray_dmabuf_has(const struct dma_buf *buf, u64 offset, u64 length)
 {
-	int err;
+	return offset <= buf->size && length <= buf->size - offset;
+}
 
-	if (!mr->length || mr->iova + (mr->length - 1) < mr->iova)
-		return -EINVAL;
-	if (offset > mr->dmabuf->size || mr->length > mr->dmabuf->size - offset)
-		return -EINVAL;
-	err = spray_dmabuf_map(mr);
-	if (err)
+/* The dma-buf @fd becomes the memory of @mr, whose range is set. */
+static int spray_mr_map(struct spray_mr *mr, int fd, u64 offset)
+{
+	struct dma_buf *buf = dma_buf_get(fd);
+	int err = -EINVAL;
+
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	if (spray_range_exists(mr->iova, mr->length) && spray_dmabuf_has(buf, offset, mr->length))
+		err = spray_dmabuf_map(buf, &mr->map);
+	if (err) {
+		dma_buf_put(buf);
 		return err;
-	err = spray_dmabuf_pages(mr, offset);
-	if (err)
-		spray_dmabuf_unmap(mr);
-	return err;
+	}
+	mr->dmabuf = buf;
+	return spray_dmabuf_pages(mr, offset);
 }
 
 struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
@@ -219,30 +239,11 @@ struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64
 
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	mr->dmabuf = dma_buf_get(fd);
-	if (IS_ERR(mr->dmabuf)) {
-		err = PTR_ERR(mr->dmabuf);
-		goto fail_free;
-	}
 	mr->iova = iova;
 	mr->length = length;
-	mr->ib.iova = iova;
-	mr->ib.length = length;
-	err = spray_mr_map_dmabuf(mr, offset);
-	if (err)
-		goto fail_put;
-	mr->live = true;
-	err = spray_mr_publish(to_sdev(pd->device), mr);
-	if (err)
-		goto fail_map;
-	return &mr->ib;
-
-fail_map:
-	spray_dmabuf_unmap(mr);
-	kvfree(mr->pages);
-fail_put:
-	dma_buf_put(mr->dmabuf);
-fail_free:
+	err = spray_mr_map(mr, fd, offset);
+	if (!err)
+		return spray_mr_ready(mr);
 	spray_mr_free(mr);
 	return ERR_PTR(err);
 }
@@ -251,19 +252,13 @@ fail_free:
 struct ib_mr *spray_get_dma_mr(struct ib_pd *pd, int access)
 {
 	struct spray_mr *mr = spray_mr_new(pd, access, 0);
-	int err;
 
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->dma = true;
 	mr->length = U64_MAX;
 	mr->live = true;
-	err = spray_mr_publish(to_sdev(pd->device), mr);
-	if (err) {
-		spray_mr_free(mr);
-		return ERR_PTR(err);
-	}
-	return &mr->ib;
+	return spray_mr_publish(mr);
 }
 
 int spray_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
@@ -274,11 +269,6 @@ int spray_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	if (atomic_cmpxchg(&mr->windows, 0, INT_MIN))
 		return -EBUSY;
 	spray_mr_unpublish(to_sdev(ib->device), mr);
-	if (mr->dmabuf) {
-		spray_dmabuf_unmap(mr);
-		dma_buf_put(mr->dmabuf);
-	}
-	spray_mr_unpin(mr);
 	spray_mr_free(mr);
 	return 0;
 }
@@ -514,7 +504,6 @@ out:
 struct ib_mr *spray_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_pages)
 {
 	struct spray_mr *mr;
-	int err = -ENOMEM;
 
 	if (type != IB_MR_TYPE_MEM_REG)
 		return ERR_PTR(-EOPNOTSUPP);
@@ -526,16 +515,10 @@ struct ib_mr *spray_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_pag
 	mr->fast = true;
 	mr->max_pages = max_pages;
 	mr->pages = kvcalloc(max_pages, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
-	if (!mr->pages)
-		goto fail;
-	err = spray_mr_publish(to_sdev(pd->device), mr);
-	if (err)
-		goto fail;
-	return &mr->ib;
-fail:
-	kvfree(mr->pages);
+	if (mr->pages)
+		return spray_mr_publish(mr);
 	spray_mr_free(mr);
-	return ERR_PTR(err);
+	return ERR_PTR(-ENOMEM);
 }
 
 /* DMA addresses are kernel addresses here: no IOMMU, a virtual DMA device. */
@@ -622,15 +605,13 @@ int spray_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
 {
 	struct spray_mw *mw = container_of(ib, struct spray_mw, ib);
 	struct spray_mr *mr = spray_mr_new(ib->pd, 0, ib->type == IB_MW_TYPE_1 ? 1 : 2);
-	int err;
+	struct ib_mr *known;
 
 	if (!mr)
 		return -ENOMEM;
-	err = spray_mr_publish(to_sdev(ib->device), mr);
-	if (err) {
-		spray_mr_free(mr);
-		return err;
-	}
+	known = spray_mr_publish(mr);
+	if (IS_ERR(known))
+		return PTR_ERR(known);
 	mw->mr = mr;
 	ib->rkey = mr->key;
 	return 0;
