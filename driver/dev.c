@@ -98,7 +98,6 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	hash_init(dev->peers);
 	spin_lock_init(&dev->peers_lock);
 	dev->icrc = spray_use_icrc;
-	dev->ud_seed = get_random_u32();
 	spray_dev_limits(dev);
 	ib_set_device_ops(&dev->ib, &spray_dev_ops);
 	dev->ib.node_type = RDMA_NODE_IB_CA;

@@ -56,7 +56,6 @@ enum {
  * @link: entry in the list of the namespace's devices
  * @all: entry in dev.c's list of all devices
  * @pd_next: number of the PD allocated last
- * @ud_seed: of the choice of paths of datagrams
  */
 struct spray_dev {
 	struct ib_device ib;
@@ -84,7 +83,6 @@ struct spray_dev {
 	struct list_head link;
 	enum ib_port_state port_state;	/* last one told to consumers */
 	atomic_t pd_next;
-	u32 ud_seed;
 };
 
 static inline struct spray_dev *to_sdev(struct ib_device *ib)

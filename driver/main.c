@@ -6,7 +6,6 @@
 #include "core/wire.h"
 #include "dev.h"
 #include "icrc.h"
-#include "jitter.h"
 #include "receive.h"
 #include "selftest.h"
 #include "udp.h"

@@ -210,7 +210,7 @@ struct spray_qp {
 	 */
 	u32 seed_req_tx, seed_req_rx, seed_rsp_tx, seed_rsp_rx;
 	u32 max_pkts;			/* packets that fit one burst */
-	u32 ack_rng;			/* path choice of lone packets: a hint, no lock */
+	u32 ack_rng;			/* path choice of lone packets: a hint, no lock. UD: stays as it was drawn */
 	refcount_t ref;
 	struct completion gone;
 	struct tasklet_struct task;	/* pump for posters with interrupts off */

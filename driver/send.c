@@ -314,16 +314,22 @@ static u32 spray_reap(struct spray_qp *qp)
 	return n;
 }
 
+static void spray_send_probe(struct spray_qp *qp, u32 seed, struct tp_pkt *p, u8 ev)
+{
+	u8 buf[TP_MAX_HDR];
+
+	p->pkey = 0xffff;
+	spray_qp_count(qp, tx_probes);
+	spray_send_lone(qp, seed, buf, tp_wire_encode(p, buf), ev);
+}
+
 static void spray_send_probes(struct spray_qp *qp, u64 now)
 {
 	struct tp_pkt p;
-	u8 buf[TP_MAX_HDR], ev;
+	u8 ev;
 
-	while (tp_req_probe(&qp->req.core, now, &p, &ev)) {
-		p.pkey = 0xffff;
-		spray_qp_count(qp, tx_probes);
-		spray_send_lone(qp, qp->seed_req_tx, buf, tp_wire_encode(&p, buf), ev);
-	}
+	while (tp_req_probe(&qp->req.core, now, &p, &ev))
+		spray_send_probe(qp, qp->seed_req_tx, &p, ev);
 }
 
 /* Work on keys: it is its turn. Return: 0 or -errno. */
@@ -446,14 +452,11 @@ enum hrtimer_restart spray_req_timer(struct hrtimer *t)
 static void spray_send_response_probes(struct spray_qp *qp, u64 now)
 {
 	struct tp_tx *tx = &qp->resp.core.tx;
-	u8 buf[TP_MAX_HDR], ev;
 	struct tp_pkt p;
+	u8 ev;
 
-	while (tp_tx_probe(tx, now, &p, &ev) || tp_tx_path_probe(tx, now, &p, &ev)) {
-		p.pkey = 0xffff;
-		spray_qp_count(qp, tx_probes);
-		spray_send_lone(qp, qp->seed_rsp_tx, buf, tp_wire_encode(&p, buf), ev);
-	}
+	while (tp_tx_probe(tx, now, &p, &ev) || tp_tx_path_probe(tx, now, &p, &ev))
+		spray_send_probe(qp, qp->seed_rsp_tx, &p, ev);
 }
 
 void __spray_resp_pump(struct spray_qp *qp)

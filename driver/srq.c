@@ -421,7 +421,6 @@ int spray_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_at
 		     struct ib_udata *udata)
 {
 	struct spray_srq *srq = to_ssrq(ib);
-
 	u32 entries;
 	int err = 0;
 

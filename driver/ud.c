@@ -97,14 +97,10 @@ static u32 spray_ud_entropy(const struct spray_qp *qp, const struct spray_sqe *s
 	const struct tp_paths *g = &peer->paths;
 	u32 n = max_t(u32, READ_ONCE(g->n), 1), i, k;
 
-	k = jhash_3words(qp->ib.qp_num, sqe->remote_qpn, now_us >> 20, qp->dev->ud_seed) % n;
-	for (i = 0; i < n; i++) {
-		const struct tp_path *p = &g->p[(k + i) % n];
-		u8 state = READ_ONCE(p->state);
-
-		if (state == TP_PATH_GOOD || state == TP_PATH_SKIP)
-			return READ_ONCE(p->entropy);
-	}
+	k = jhash_2words(sqe->remote_qpn, now_us >> 20, qp->ack_rng) % n;
+	for (i = 0; i < n; i++)
+		if (tp_path_usable(&g->p[(k + i) % n]))
+			return READ_ONCE(g->p[(k + i) % n].entropy);
 	return READ_ONCE(g->p[k].entropy);
 }
 
