@@ -25,7 +25,7 @@ struct spray_detail {
 	u64 value;
 };
 
-static int spray_put_details(struct sk_buff *msg, const struct spray_detail *d, int n)
+static int __spray_put_details(struct sk_buff *msg, const struct spray_detail *d, int n)
 {
 	struct nlattr *nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
 	int i;
@@ -41,6 +41,12 @@ full:
 	nla_nest_cancel(msg, nest);
 	return -EMSGSIZE;
 }
+
+#define spray_put_details(msg, ...) ({						\
+	const struct spray_detail __d[] = { __VA_ARGS__ };			\
+										\
+	__spray_put_details(msg, __d, ARRAY_SIZE(__d));				\
+})
 
 /* A packet space: how far it is, what its window does. */
 struct spray_space {
@@ -85,7 +91,7 @@ int spray_fill_res_qp(struct sk_buff *msg, struct ib_qp *ib)
 		path_bad = READ_ONCE(qp->peer->paths.bad);
 	}
 	mutex_unlock(&qp->mutex);
-	return spray_put_details(msg, (const struct spray_detail []) {
+	return spray_put_details(msg,
 		{ "paths", path_n },
 		{ "paths_bad", path_bad },
 		{ "packet_bytes", qp->payload },
@@ -103,8 +109,7 @@ int spray_fill_res_qp(struct sk_buff *msg, struct ib_qp *ib)
 		{ "rsp_in_flight_bytes", rsp.flight },
 		{ "rsp_packets", rsp.sent },
 		{ "rsp_retransmissions", rsp.again },
-		{ "rsp_timeouts", rsp.timeouts },
-	}, 18);
+		{ "rsp_timeouts", rsp.timeouts });
 }
 
 int spray_fill_res_cq(struct sk_buff *msg, struct ib_cq *ib)
@@ -121,12 +126,11 @@ int spray_fill_res_cq(struct sk_buff *msg, struct ib_cq *ib)
 	}
 	lost = test_bit(SPRAY_CQ_OVERFLOW, &cq->events);
 	spin_unlock_irq(&cq->lock);
-	return spray_put_details(msg, (const struct spray_detail []) {
+	return spray_put_details(msg,
 		{ "entries", entries },
 		{ "waiting", waiting },
 		{ "armed", armed },
-		{ "overflow", lost },
-	}, 4);
+		{ "overflow", lost });
 }
 
 int spray_fill_res_mr(struct sk_buff *msg, struct ib_mr *ib)
@@ -142,14 +146,13 @@ int spray_fill_res_mr(struct sk_buff *msg, struct ib_mr *ib)
 	pages = mr->fast ? mr->npages : mr->dma ? 0 :
 		PFN_UP((mr->offset & (PAGE_SIZE - 1)) + mr->length);
 	spin_unlock_bh(&dev->mr_lock);
-	return spray_put_details(msg, (const struct spray_detail []) {
+	return spray_put_details(msg,
 		{ "live", live },
 		{ "access", access },
 		{ "pages", pages },
 		{ "windows", windows },
 		{ "fast", mr->fast },
-		{ "dmabuf", !!mr->dmabuf },
-	}, 6);
+		{ "dmabuf", !!mr->dmabuf });
 }
 
 int spray_fill_res_srq(struct sk_buff *msg, struct ib_srq *ib)
@@ -166,11 +169,10 @@ int spray_fill_res_srq(struct sk_buff *msg, struct ib_srq *ib)
 	list_for_each(i, &srq->waiters)
 		waiting++;
 	spin_unlock_irq(&srq->lock);
-	return spray_put_details(msg, (const struct spray_detail []) {
+	return spray_put_details(msg,
 		{ "entries", entries },
 		{ "posted", posted },
 		{ "returned", back },
 		{ "limit", limit },
-		{ "qps_waiting", waiting },
-	}, 5);
+		{ "qps_waiting", waiting });
 }

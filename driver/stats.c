@@ -98,7 +98,7 @@ int spray_counter_update_stats(struct rdma_counter *counter)
 	return 0;
 }
 
-int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib)
+int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib SPRAY_COUNTER_TAIL)
 {
 	struct spray_dev *dev = to_sdev(ib->device);
 	struct spray_qp_counter *c;
@@ -123,7 +123,7 @@ int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib)
 }
 
 /* Who counts just now may have seen it still; it goes after that. */
-int spray_counter_unbind(struct ib_qp *ib)
+int spray_counter_unbind(struct ib_qp *ib SPRAY_COUNTER_TAIL)
 {
 	WRITE_ONCE(to_sqp(ib)->counted, NULL);
 	ib->counter = NULL;

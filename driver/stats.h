@@ -96,8 +96,8 @@ int spray_get_hw_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 po
 /* --- counters of QPs; ib_core calls these under the counter's mutex --- */
 struct rdma_hw_stats *spray_counter_alloc_stats(struct rdma_counter *counter);
 int spray_counter_update_stats(struct rdma_counter *counter);
-int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib);
-int spray_counter_unbind(struct ib_qp *ib);
+int spray_counter_bind(struct rdma_counter *counter, struct ib_qp *ib SPRAY_COUNTER_TAIL);
+int spray_counter_unbind(struct ib_qp *ib SPRAY_COUNTER_TAIL);
 int spray_counter_dealloc(struct rdma_counter *counter);
 
 #endif

@@ -404,16 +404,6 @@ static struct ib_mr *spray_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, 
 	return spray_reg_dmabuf_any(pd, offset, length, iova, fd, access);
 }
 
-static int spray_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ib SPRAY_COUNTER_TAIL)
-{
-	return spray_counter_bind(counter, ib);
-}
-
-static int spray_counter_unbind_qp(struct ib_qp *ib SPRAY_COUNTER_TAIL)
-{
-	return spray_counter_unbind(ib);
-}
-
 #ifdef SPRAY_HAVE_COUNTER_INIT
 /* Not optional for who has counters: the core allocates by the size that is told, and calls. */
 struct spray_rdma_counter {
@@ -444,12 +434,12 @@ const struct ib_device_ops spray_dev_ops = {
 	.alloc_pd = spray_alloc_pd,
 	.alloc_ucontext = spray_alloc_ucontext,
 	.counter_alloc_stats = spray_counter_alloc_stats,
-	.counter_bind_qp = spray_counter_bind_qp,
+	.counter_bind_qp = spray_counter_bind,
 	.counter_dealloc = spray_counter_dealloc,
 #ifdef SPRAY_HAVE_COUNTER_INIT
 	.counter_init = spray_counter_init,
 #endif
-	.counter_unbind_qp = spray_counter_unbind_qp,
+	.counter_unbind_qp = spray_counter_unbind,
 	.counter_update_stats = spray_counter_update_stats,
 	.create_ah = spray_create_ah,
 	.create_cq = spray_create_cq,
