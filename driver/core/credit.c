@@ -32,7 +32,7 @@ void tp_pacer_init(struct tp_pacer *p, u32 payload, u32 rate, u32 budget, u64 no
 
 void tp_credit_init(struct tp_credit *c, u32 payload)
 {
-	*c = (struct tp_credit) { .limit = TP_UNSCHEDULED * tp_credit_cost(payload) };
+	*c = (struct tp_credit) { .limit = tp_credit_first(payload) };
 }
 
 static u32 active(const struct tp_pacer *p)

@@ -91,4 +91,10 @@ static inline u32 tp_credit_cost(u32 len)
 	return len + TP_CREDIT_PACKET;
 }
 
+/* The limit at the first PSN, of which both ends know: @payload of a full packet, bytes. */
+static inline u32 tp_credit_first(u32 payload)
+{
+	return TP_UNSCHEDULED * tp_credit_cost(payload);
+}
+
 #endif

@@ -150,13 +150,15 @@ void tp_tx_use_credit(struct tp_tx *t)
 {
 	t->credited = true;
 	t->credit_used = 0;
-	t->credit_limit = TP_UNSCHEDULED * tp_credit_cost(t->payload_hint);
+	t->credit_limit = tp_credit_first(t->payload_hint);
 }
 
-/* May a new packet be sent, for all that the peer's window and credit say? */
-static bool tp_tx_allowed(const struct tp_tx *t)
+/* Is there a new packet that the peer's window and credit let go? */
+static bool tp_tx_may_send_new(struct tp_tx *t, u32 may_start)
 {
-	return t->nxt != t->wnd_end && (!t->credited || tp_before(t->credit_used, t->credit_limit));
+	if (t->nxt == t->wnd_end || (t->credited && !tp_before(t->credit_used, t->credit_limit)))
+		return false;
+	return tp_tx_has_new(t, may_start);
 }
 
 /**
@@ -179,7 +181,7 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 		return false;
 	t->retry_at_ns = 0;
 	rtx = tp_tx_first_lost(t, &psn);
-	if (!rtx && (t->hold_new || !tp_tx_allowed(t) || !tp_tx_has_new(t, may_start)))
+	if (!rtx && (t->hold_new || !tp_tx_may_send_new(t, may_start)))
 		return false;
 	room = tp_tx_room(t, max_pkts, now_us);
 	if (!room)
@@ -216,7 +218,7 @@ static bool tp_tx_locate_new(struct tp_tx *t, const struct tp_burst *b, u32 *i)
 {
 	struct tp_op *op;
 
-	if (b->psn != t->nxt || !tp_tx_allowed(t) || !tp_tx_has_new(t, b->may_start))
+	if (b->psn != t->nxt || !tp_tx_may_send_new(t, b->may_start))
 		return false;
 	if (tp_tx_partial(t)) {
 		*i = t->started - 1;
@@ -273,7 +275,7 @@ static void tp_tx_fill(const struct tp_tx *t, u32 i, u32 psn, bool rtx, struct t
  */
 static void tp_tx_escort(struct tp_tx *t, const struct tp_burst *b)
 {
-	if (t->lost || (tp_tx_allowed(t) && tp_tx_has_new(t, b->may_start)))
+	if (t->lost || tp_tx_may_send_new(t, b->may_start))
 		return;
 	t->probe_wanted |= t->rounds <= TP_ESCORTS;
 }
@@ -320,7 +322,7 @@ static bool tp_tx_stalls(struct tp_tx *t, const struct tp_burst *b)
 		return true;
 	if (t->lost)
 		return false;
-	return t->hold_new || !tp_tx_allowed(t) || !tp_tx_has_new(t, b->may_start);
+	return t->hold_new || !tp_tx_may_send_new(t, b->may_start);
 }
 
 /**
