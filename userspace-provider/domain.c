@@ -164,40 +164,48 @@ static uint64_t resource_type(enum spray_resource what)
 
 /*
  * Rings are the kernel's memory, mapped; what a parent domain's allocator can give is the
- * provider's own part of an object.
+ * provider's own part of an object. In front of it stands where it came from.
  */
-void *spray_object_alloc(struct ibv_pd *ibpd, size_t size, enum spray_resource what,
-			 struct spray_memory *mem)
-{
-	struct spray_pd *pd = ibpd ? to_spray_pd(ibpd) : NULL;
-	void *p = IBV_ALLOCATOR_USE_DEFAULT;
+struct origin {
+	alignas(max_align_t) struct spray_pd *owner;	/* parent domain that the object is in, or NULL */
+	bool foreign;					/* its allocator gave the memory */
+	enum spray_resource what;
+};
 
-	*mem = (struct spray_memory) { .what = what };
-	if (pd && pd->protection) {	/* the kernel does not know it: it stays as long as its objects do */
-		mem->owner = pd;
-		count(&pd->users, 1);
-	}
+void *spray_object_alloc(struct ibv_pd *ibpd, size_t size, enum spray_resource what)
+{
+	struct spray_pd *pd = ibpd && to_spray_pd(ibpd)->protection ? to_spray_pd(ibpd) : NULL;
+	struct origin *o = IBV_ALLOCATOR_USE_DEFAULT;
+	bool foreign;
+
+	size += sizeof(*o);
 	if (pd && pd->alloc)
-		p = pd->alloc(ibpd, pd->pd_context, size, alignof(max_align_t),
+		o = pd->alloc(ibpd, pd->pd_context, size, alignof(max_align_t),
 			      resource_type(what));
-	mem->foreign = p != IBV_ALLOCATOR_USE_DEFAULT;
-	if (!mem->foreign)
-		p = calloc(1, size);
-	else if (p)
-		memset(p, 0, size);
-	if (!p && mem->owner)
-		count(&mem->owner->users, -1);
-	return p;
+	foreign = o != IBV_ALLOCATOR_USE_DEFAULT;
+	if (!foreign)
+		o = malloc(size);
+	if (!o)
+		return NULL;
+	memset(o, 0, size);
+	*o = (struct origin) { .owner = pd, .foreign = foreign, .what = what };
+	if (pd)		/* the kernel does not know it: it stays as long as its objects do */
+		count(&pd->users, 1);
+	return o + 1;
 }
 
-void spray_object_free(const struct spray_memory *mem, void *p)
+void spray_object_free(void *p)
 {
-	struct spray_pd *pd = mem->owner;
+	struct origin *o = (struct origin *)p - 1;
+	struct spray_pd *pd;
 
-	if (mem->foreign)
-		pd->free(&pd->ibpd, pd->pd_context, p, resource_type(mem->what));
+	if (!p)
+		return;
+	pd = o->owner;
+	if (o->foreign)
+		pd->free(&pd->ibpd, pd->pd_context, o, resource_type(o->what));
 	else
-		free(p);
+		free(o);
 	if (pd)
 		count(&pd->users, -1);
 }

@@ -264,45 +264,36 @@ static int spray_get_context(struct spray_context *ctx)
 	return 0;
 }
 
+/* @err: of the kernel's half: 0, or an errno, then there is no context. */
+static struct verbs_context *finish_context(struct spray_context *ctx, int err)
+{
+	if (!err) {
+		verbs_set_ops(&ctx->vctx, &spray_context_ops);
+		return &ctx->vctx;
+	}
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+	errno = err;
+	return NULL;
+}
+
 static struct verbs_context *spray_alloc_context(struct ibv_device *ibdev, int cmd_fd,
 						 void *private_data)
 {
 	struct spray_context *ctx;
-	int ret;
 
 	(void)private_data;
 	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, vctx, SPRAY_DRIVER_ID);
-	if (!ctx)
-		return NULL;
-	ret = spray_get_context(ctx);
-	if (ret) {
-		verbs_uninit_context(&ctx->vctx);
-		free(ctx);
-		errno = ret;
-		return NULL;
-	}
-	verbs_set_ops(&ctx->vctx, &spray_context_ops);
-	return &ctx->vctx;
+	return ctx ? finish_context(ctx, spray_get_context(ctx)) : NULL;
 }
 
 /* A context that another process made, or this one: the file is all that it takes. */
 static struct verbs_context *spray_import_context(struct ibv_device *ibdev, int cmd_fd)
 {
 	struct spray_context *ctx;
-	int ret;
 
 	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, vctx, SPRAY_DRIVER_ID);
-	if (!ctx)
-		return NULL;
-	ret = ibv_cmd_query_context(&ctx->vctx.context, NULL);
-	if (ret) {
-		verbs_uninit_context(&ctx->vctx);
-		free(ctx);
-		errno = ret;
-		return NULL;
-	}
-	verbs_set_ops(&ctx->vctx, &spray_context_ops);
-	return &ctx->vctx;
+	return ctx ? finish_context(ctx, ibv_cmd_query_context(&ctx->vctx.context, NULL)) : NULL;
 }
 
 static struct verbs_device *spray_alloc_device(struct verbs_sysfs_dev *sysfs_dev)

@@ -53,13 +53,6 @@ enum spray_resource {
 	SPRAY_RESOURCE_QP	= 3,
 };
 
-/* Where an object's memory came from. */
-struct spray_memory {
-	struct spray_pd *owner;		/* parent domain that the object is in, or NULL */
-	bool foreign;			/* its allocator gave the memory */
-	enum spray_resource what;
-};
-
 /* A spinlock, unless its object is for one thread at a time (thread domain, single-threaded CQ). */
 struct spray_lock {
 	pthread_spinlock_t spin;
@@ -96,7 +89,6 @@ struct spray_ah {
 
 struct spray_cq {
 	struct verbs_cq vcq;
-	struct spray_memory memory;
 	struct spray_lock lock;
 	struct spray_cq_ring ring;	/* lock */
 	void *map;			/* lock */
@@ -114,7 +106,6 @@ struct spray_wq {
 
 struct spray_srq {
 	struct verbs_srq vsrq;
-	struct spray_memory memory;
 	struct spray_wq rq;
 	struct spray_srq_ctl *ctl;	/* start of the mapping */
 	size_t map_size;		/* bytes */
@@ -122,7 +113,6 @@ struct spray_srq {
 
 struct spray_qp {
 	struct verbs_qp vqp;
-	struct spray_memory memory;
 	pthread_mutex_t modify;		/* the kernel's change of state and what follows it here */
 	struct spray_wq sq;
 	struct spray_wq rq;
@@ -182,10 +172,9 @@ int spray_dealloc_td(struct ibv_td *ibtd);
 struct ibv_pd *spray_alloc_parent_domain(struct ibv_context *ibctx,
 					 struct ibv_parent_domain_init_attr *attr);
 bool spray_single_threaded(const struct ibv_pd *ibpd);
-/* Zeroed memory of an object made in @ibpd (or NULL); @mem says where it has to go back to. */
-void *spray_object_alloc(struct ibv_pd *ibpd, size_t size, enum spray_resource what,
-			 struct spray_memory *mem);
-void spray_object_free(const struct spray_memory *mem, void *p);
+/* Zeroed memory of an object made in @ibpd (or NULL), until spray_object_free(). NULL: none. */
+void *spray_object_alloc(struct ibv_pd *ibpd, size_t size, enum spray_resource what);
+void spray_object_free(void *p);
 
 /* verbs.c */
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,

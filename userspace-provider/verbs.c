@@ -45,23 +45,6 @@ static int finish_cq(struct spray_cq *cq, const struct spray_create_cq_resp *res
 	return 0;
 }
 
-static struct spray_cq *new_cq(struct ibv_pd *domain)
-{
-	struct spray_memory mem;
-	struct spray_cq *cq = spray_object_alloc(domain, sizeof(*cq), SPRAY_RESOURCE_CQ, &mem);
-
-	if (cq)
-		cq->memory = mem;
-	return cq;
-}
-
-static void free_cq(struct spray_cq *cq)
-{
-	struct spray_memory mem = cq->memory;
-
-	spray_object_free(&mem, cq);
-}
-
 struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
 			       int comp_vector)
 {
@@ -69,7 +52,7 @@ struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_co
 	struct spray_cq *cq;
 	int ret;
 
-	cq = new_cq(NULL);
+	cq = spray_object_alloc(NULL, sizeof(*cq), SPRAY_RESOURCE_CQ);
 	if (!cq)
 		return NULL;
 	ret = ibv_cmd_create_cq(ibctx, cqe, channel, comp_vector, &cq->vcq.cq, NULL, 0,
@@ -78,7 +61,7 @@ struct ibv_cq *spray_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_co
 		ret = finish_cq(cq, &resp.drv_payload, false);
 	if (!ret)
 		return &cq->vcq.cq;
-	free_cq(cq);
+	spray_object_free(cq);
 	errno = ret;
 	return NULL;
 }
@@ -119,7 +102,7 @@ struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_in
 	single = (domain && spray_single_threaded(domain)) ||
 		 ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 		  (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
-	cq = new_cq(domain);
+	cq = spray_object_alloc(domain, sizeof(*cq), SPRAY_RESOURCE_CQ);
 	if (!cq)
 		return NULL;
 #if IBVERBS_PABI_VERSION >= 65
@@ -132,7 +115,7 @@ struct ibv_cq_ex *spray_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_in
 	if (!ret)
 		ret = finish_cq(cq, &resp.drv_payload, single);
 	if (ret) {
-		free_cq(cq);
+		spray_object_free(cq);
 		errno = ret;
 		return NULL;
 	}
@@ -191,7 +174,7 @@ int spray_destroy_cq(struct ibv_cq *ibcq)
 		return ret;
 	munmap(cq->map, cq->map_size);
 	spray_lock_destroy(&cq->lock);
-	free_cq(cq);
+	spray_object_free(cq);
 	return 0;
 }
 
@@ -209,18 +192,29 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+static struct spray_wr_ring srq_ring(struct spray_srq_ctl *ctl, uint32_t entries, uint32_t slot)
+{
+	return (struct spray_wr_ring) {
+		.slots = (uint8_t *)ctl + SPRAY_SRQ_RING_OFFSET,
+		.mask = entries - 1,
+		.slot_size = slot,
+		.depth = entries,
+		.prod = &ctl->prod,
+		.cons = &ctl->cons,
+		.need_doorbell = &ctl->need_doorbell,
+	};
+}
+
 struct ibv_srq *spray_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
 {
 	struct spray_create_srq_cmd_resp resp = {};
 	struct ibv_create_srq cmd = {};
-	struct spray_memory mem;
 	struct spray_srq *srq;
 	int ret;
 
-	srq = spray_object_alloc(ibpd, sizeof(*srq), SPRAY_RESOURCE_SRQ, &mem);
+	srq = spray_object_alloc(ibpd, sizeof(*srq), SPRAY_RESOURCE_SRQ);
 	if (!srq)
 		return NULL;
-	srq->memory = mem;
 	ret = ibv_cmd_create_srq(ibpd, &srq->vsrq.srq, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
 				 sizeof(resp));
 	if (ret)
@@ -231,22 +225,16 @@ struct ibv_srq *spray_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *
 		ret = errno;
 		goto err_destroy;
 	}
-	init_wq(&srq->rq, (struct spray_wr_ring) {
-		.slots = (uint8_t *)srq->ctl + SPRAY_SRQ_RING_OFFSET,
-		.mask = resp.drv_payload.entries - 1,
-		.slot_size = resp.drv_payload.slot,
-		.depth = min_u32(attr->attr.max_wr, resp.drv_payload.entries),
-		.prod = &srq->ctl->prod,
-		.cons = &srq->ctl->cons,
-		.need_doorbell = &srq->ctl->need_doorbell,
-	}, attr->attr.max_sge, spray_single_threaded(ibpd));
+	init_wq(&srq->rq, srq_ring(srq->ctl, resp.drv_payload.entries, resp.drv_payload.slot),
+		attr->attr.max_sge, spray_single_threaded(ibpd));
+	srq->rq.ring.depth = min_u32(attr->attr.max_wr, resp.drv_payload.entries);
 	srq->rq.open = true;
 	return &srq->vsrq.srq;
 
 err_destroy:
 	ibv_cmd_destroy_srq(&srq->vsrq.srq);
 err_free:
-	spray_object_free(&mem, srq);
+	spray_object_free(srq);
 	errno = ret;
 	return NULL;
 }
@@ -256,6 +244,8 @@ static int change_srq_ring(struct spray_srq *srq, const struct spray_resize_srq_
 {
 	struct spray_srq_ctl *map = map_rings(srq->vsrq.srq.context, resp->mmap_offset,
 					      resp->mmap_size);
+	struct spray_wr_ring *ring = &srq->rq.ring;
+	uint32_t head = ring->head;
 
 	if (!map) {
 		srq->rq.open = false;
@@ -264,12 +254,8 @@ static int change_srq_ring(struct spray_srq *srq, const struct spray_resize_srq_
 	munmap(srq->ctl, srq->map_size);
 	srq->ctl = map;
 	srq->map_size = resp->mmap_size;
-	srq->rq.ring.slots = (uint8_t *)map + SPRAY_SRQ_RING_OFFSET;
-	srq->rq.ring.mask = resp->entries - 1;
-	srq->rq.ring.depth = resp->entries;
-	srq->rq.ring.prod = &map->prod;
-	srq->rq.ring.cons = &map->cons;
-	srq->rq.ring.need_doorbell = &map->need_doorbell;
+	*ring = srq_ring(map, resp->entries, ring->slot_size);
+	ring->head = head;
 	return 0;
 }
 
@@ -303,7 +289,6 @@ int spray_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 int spray_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct spray_srq *srq = to_spray_srq(ibsrq);
-	struct spray_memory mem = srq->memory;
 	int ret;
 
 	ret = ibv_cmd_destroy_srq(ibsrq);
@@ -311,7 +296,7 @@ int spray_destroy_srq(struct ibv_srq *ibsrq)
 		return ret;
 	munmap(srq->ctl, srq->map_size);
 	spray_lock_destroy(&srq->rq.lock);
-	spray_object_free(&mem, srq);
+	spray_object_free(srq);
 	return 0;
 }
 
@@ -365,27 +350,9 @@ static bool qp_type_known(enum ibv_qp_type type)
 	return type == IBV_QPT_RC || type == IBV_QPT_UD;
 }
 
-static struct spray_qp *new_qp(struct ibv_pd *ibpd)
-{
-	struct spray_memory mem;
-	struct spray_qp *qp = spray_object_alloc(ibpd, sizeof(*qp), SPRAY_RESOURCE_QP, &mem);
-
-	if (qp)
-		qp->memory = mem;
-	return qp;
-}
-
-static void free_qp(struct spray_qp *qp)
-{
-	struct spray_memory mem = qp->memory;
-
-	spray_object_free(&mem, qp);
-}
-
 static struct ibv_qp *qp_failed(struct spray_qp *qp, int err)
 {
-	if (qp)
-		free_qp(qp);
+	spray_object_free(qp);
 	errno = err;
 	return NULL;
 }
@@ -399,7 +366,7 @@ struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *att
 
 	if (!qp_type_known(attr->qp_type))
 		return qp_failed(NULL, EOPNOTSUPP);
-	qp = new_qp(ibpd);
+	qp = spray_object_alloc(ibpd, sizeof(*qp), SPRAY_RESOURCE_QP);
 	if (!qp)
 		return NULL;
 	ret = ibv_cmd_create_qp(ibpd, &qp->vqp.qp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
@@ -436,7 +403,7 @@ struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_
 	ret = check_qp_attr(attr);
 	if (ret)
 		return qp_failed(NULL, ret);
-	qp = new_qp(attr->pd);
+	qp = spray_object_alloc(attr->pd, sizeof(*qp), SPRAY_RESOURCE_QP);
 	if (!qp)
 		return NULL;
 	ret = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd, sizeof(cmd), &resp.ibv_resp,
@@ -564,6 +531,6 @@ int spray_destroy_qp(struct ibv_qp *ibqp)
 	spray_lock_destroy(&qp->rq.lock);
 	pthread_mutex_destroy(&qp->modify);
 	free(qp->wr_spare);
-	free_qp(qp);
+	spray_object_free(qp);
 	return 0;
 }
