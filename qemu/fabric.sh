@@ -307,8 +307,8 @@ fabric_link() { # TYPE: one device per host
 	# GIDs come by a work queue
 	local i
 	for i in $(seq 50); do
-		fabric_gid "$DEV_A" $A4 >/dev/null && fabric_gid "$DEV_B" $B4 >/dev/null &&
-			fabric_gid "$DEV_A" $A6 >/dev/null && fabric_gid "$DEV_B" $B6 >/dev/null && return 0
+		fabric_gid "$DEV_A" $A4 >/dev/null && fabric_gid "$DEV_B" $B4 >/dev/null && { [ ! -d /proc/sys/net/ipv6 ] ||
+			{ fabric_gid "$DEV_A" $A6 >/dev/null && fabric_gid "$DEV_B" $B6 >/dev/null; }; } && return 0
 		sleep 0.1
 	done
 	echo "fabric: no GIDs on $DEV_A, $DEV_B" >&2

@@ -86,10 +86,10 @@ here() {
 check() { local n=$1; shift; run "$n" 30 "$@"; }
 
 # a server listens when its TCP port or its cm_id does
-_listening() {
-	onB ss -Hltn 2>/dev/null | grep -q . && return 0
-	rdma res show cm_id 2>/dev/null | grep -q 'state LISTEN'
-}
+_cm_listening() { rdma res show cm_id 2>/dev/null | grep -q 'state LISTEN'; }
+_listening() { onB ss -Hltn 2>/dev/null | grep -q . || _cm_listening; }
+# waits for a server of rdma_cm, five seconds at most
+cm_listens() { local i; for i in $(seq 50); do _cm_listening && return 0; sleep 0.1; done; return 1; }
 
 pair() {
 	local name=$1 limit=$2 server=$3 client=$4 t spid rs=0 rc=0 i

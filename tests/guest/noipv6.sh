@@ -12,21 +12,14 @@ hosts() {
 		printf '%s\n' "addr add $B4/8 dev vB" "link set lo up" "link set vB up" | ip -n hostB -batch -
 }
 rping_runs() {
-	onB rping -s -a $B4 -C 5 >"$LOGS/rping" 2>&1 & local s=$! i
-	for i in $(seq 50); do rdma res show cm_id | grep -q 'state LISTEN' && break; sleep 0.1; done
+	onB rping -s -a $B4 -C 5 >"$LOGS/rping" 2>&1 & local s=$!
+	cm_listens
 	onA timeout -k 5 20 rping -c -a $B4 -C 5 && wait $s
 }
 
 check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
 here "two hosts" hosts || bail "no hosts"
-linked() {
-	local i
-	DEV_A=${SPRAY_TYPE}a DEV_B=${SPRAY_TYPE}b
-	onA rdma link add "$DEV_A" type "$SPRAY_TYPE" netdev vA && onB rdma link add "$DEV_B" type "$SPRAY_TYPE" netdev vB || return 1
-	for i in $(seq 50); do fabric_gid "$DEV_A" $A4 && fabric_gid "$DEV_B" $B4 && return 0; sleep 0.1; done
-	return 1
-}
-here "rdma link add" linked || bail "no device"
+here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
 nested contract 120 $contract -a "$DEV_A" -b "$DEV_B" -4 -q -t sizes_send,sizes_read,atomic_values,churn,loopback_err
 check "rping" rping_runs
 both_deleted() { onA rdma link delete "$DEV_A" && onB rdma link delete "$DEV_B"; }

@@ -10,11 +10,13 @@ here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
 ga=$(fabric_gid "$DEV_A" $A4) gb=$(fabric_gid "$DEV_B" $B4)
 
 QPS=3
+# all of them: a busy machine starts one after the other
+sending() { res qp | jq -e '[.[] | select(.type == "RC" and .state == "RTS" and .drv_packets > 100)] | length == '$QPS >/dev/null; }
 flow_start() { # OPTIONS: ib_write_bw that goes on for long
 	onB ib_write_bw -d "$DEV_B" -x "$gb" -F -q $QPS -s 65536 -D 3000 >"$LOGS/flow" 2>&1 &
 	for i in $(seq 100); do _listening && break; sleep 0.1; done
 	onA ib_write_bw -d "$DEV_A" -x "$ga" -F -q $QPS -s 65536 -D 3000 $B4 >"$LOGS/flow" 2>&1 &
-	for i in $(seq 300); do [ "$(qps | wc -l)" = $QPS ] && [ "$(port tx_packets)" -gt 100 ] && return 0; sleep 0.1; done
+	for i in $(seq 300); do sending && return 0; sleep 0.1; done
 	cat "$LOGS/flow"
 	return 1
 }

@@ -115,7 +115,7 @@ neighbours() { # connections while the neighbour's address flips
 	local mac i rc
 	mac=$(ip -n hostB -br link show vB | awk '{ print $3 }')
 	onB cmtime -c 200 >"$LOGS/cmtime" 2>&1 & local s=$!
-	for i in $(seq 50); do rdma res show cm_id | grep -q 'state LISTEN' && break; sleep 0.1; done
+	cm_listens
 	( while :; do times "neigh replace $B4 lladdr 02:00:00:00:00:99 dev vA" "neigh replace $B4 lladdr $mac dev vA" | ip -n hostA -batch -; sleep 0.05; done ) & local f=$!
 	onA timeout -k 5 30 cmtime -s $B4 -c 200; rc=$?
 	kill $f; wait $f 2>/dev/null; pkill -9 cmtime; wait $s 2>/dev/null
@@ -124,8 +124,8 @@ neighbours() { # connections while the neighbour's address flips
 	[ $rc != 137 ] && idle && works
 }
 connections() { # many in a row: none is stale, none is left
-	onB cmtime -c "$SPRAY_CONNECTIONS" >"$LOGS/cmtime" 2>&1 & local s=$! i rc
-	for i in $(seq 50); do rdma res show cm_id | grep -q 'state LISTEN' && break; sleep 0.1; done
+	onB cmtime -c "$SPRAY_CONNECTIONS" >"$LOGS/cmtime" 2>&1 & local s=$! rc
+	cm_listens
 	onA timeout -k 5 150 cmtime -s $B4 -c "$SPRAY_CONNECTIONS"; rc=$?
 	pkill -9 cmtime; wait $s 2>/dev/null
 	[ $rc = 0 ] && idle
@@ -178,7 +178,7 @@ datagrams_killed() {
 	local i j s c m
 	for i in $(seq "$SPRAY_ROUNDS"); do
 		onB udaddy >"$LOGS/us" 2>&1 & s=$!
-		for j in $(seq 20); do rdma res show cm_id | grep -q 'state LISTEN' && break; sleep 0.05; done
+		cm_listens
 		onA udaddy -s $B4 -c 10 -C 100000 >"$LOGS/uc" 2>&1 & c=$!
 		onA mckey -m 239.0.0.1 -b $A4 -C 1 >"$LOGS/mc" 2>&1 & m=$!
 		sleep 0.$((RANDOM % 4))
@@ -252,7 +252,7 @@ on_vlan() {
 	for i in $(seq 20); do ga=$(fabric_gid "$DEV_A" 10.55.0.1) && gb=$(fabric_gid "$DEV_B" 10.55.0.2) && break; sleep 0.1; done
 	$contract -a "$DEV_A" -b "$DEV_B" -g "$ga:$gb" -q -t sizes_send,sizes_read; rc=$?
 	onB rping -s -a 10.55.0.2 -C 3 >"$LOGS/rping" 2>&1 & local s=$!
-	for i in $(seq 30); do rdma res show cm_id 2>/dev/null | grep -q 'state LISTEN' && break; sleep 0.1; done
+	cm_listens
 	onA timeout -k 5 20 rping -c -a 10.55.0.2 -C 3 || { cat "$LOGS/rping"; rc=1; }
 	pkill -9 rping; wait $s 2>/dev/null
 	ip -n hostA link del vA.55; ip -n hostB link del vB.55
@@ -277,8 +277,8 @@ tun_refused() { tun_there; ip tuntap add k0 mode tun && refused 'ethernet' rdma 
 # --- rdma_cm to oneself; every GID ---
 
 self_cm() { # ADDRESS [may be refused]
-	onA rping -s -a "$1" -C 3 >"$LOGS/rping" 2>&1 & local s=$! rc i
-	for i in $(seq 30); do rdma res show cm_id 2>/dev/null | grep -q 'state LISTEN' && break; sleep 0.1; done
+	onA rping -s -a "$1" -C 3 >"$LOGS/rping" 2>&1 & local s=$! rc
+	cm_listens
 	onA timeout -k 5 15 rping -c -a "$1" -C 3; rc=$?
 	pkill -9 rping; wait $s 2>/dev/null
 	[ $rc = 0 ] || { cat "$LOGS/rping"; [ -n "$2" ] && [ $rc != 124 ] && [ $rc != 137 ]; }
