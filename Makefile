@@ -8,6 +8,7 @@
 #   make fuzz        fuzzers of the core (libFuzzer); fuzz-replay: their corpora, seconds; coverage: branches of the core
 #   make sim         the core on simulated fabrics of up to 1024 hosts: a table of goals, plots; sim-quick: seconds
 #   make demo        the product's main job in a guest, with a report
+#   make rates       what loss, unequal paths and reordering leave of a QP's rate: a table
 #
 # Objects of the module land beside the sources, as kbuild does it; guests are built from a copy.
 
@@ -75,6 +76,9 @@ check-fast:
 demo:
 	qemu/demo.sh
 
+rates:
+	qemu/demo.sh bookworm rates
+
 lint:
 	tests/lint.sh
 
@@ -82,4 +86,4 @@ clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
 	for d in userspace-provider tests/contract tests/race tests/guest tests/unit tests/fuzz tests/sim; do $(MAKE) -C $$d clean; done
 
-.PHONY: all module provider contract install install-module install-provider uninstall unit fuzz fuzz-replay coverage sim sim-quick check check-smoke check-debug check-fast demo lint clean
+.PHONY: all module provider contract install install-module install-provider uninstall unit fuzz fuzz-replay coverage sim sim-quick check check-smoke check-debug check-fast demo rates lint clean

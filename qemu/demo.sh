@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# demo.sh [SUITE]: the main job in one command, on a fresh Debian machine (root): installs what it needs
-# by apt, builds a guest once, boots it, runs tests/guest/demo.sh on the fabric and prints its report.
+# demo.sh [SUITE [SHOW]]: the main job in one command, on a fresh Debian machine (root): installs what it needs
+# by apt, builds a guest once, boots it, runs tests/guest/SHOW.sh (demo, or rates) on the fabric and prints its
+# report.
 #
 # The guest runs in virtual time, a nanosecond per instruction: so the spines are what limits, not the
 # emulator, however slow or busy this machine is. SPRAY_REAL=1: real time, two vCPUs (slow under TCG).
@@ -9,14 +10,14 @@
 
 need_root
 "$QEMU_DIR/need.sh"
-suite=${1:-bookworm}
-out=$SPRAY_CACHE/demo
+suite=${1:-bookworm} show=${2:-demo}
+out=$SPRAY_CACHE/$show
 rm -rf "$out"
 rc=0
 echo "Two hosts, two leaves, four spines, in one guest ($suite). A few minutes, more when the guest must be built." >&2
 mode=(-i)
 [ -z "${SPRAY_REAL:-}" ] || mode=(-c 2)
-"$QEMU_DIR/run.sh" -s "$suite" "${mode[@]}" -t 1500 -o "$out" demo >"$out.log" 2>&1 || rc=$?
+"$QEMU_DIR/run.sh" -s "$suite" "${mode[@]}" -t 1500 -o "$out" "$show" >"$out.log" 2>&1 || rc=$?
 if [ -s "$out/report" ]; then
 	echo
 	sed 's/^/  /' "$out/report"

@@ -236,7 +236,7 @@ fabric_down() {
 #   clean     nothing, no limit (the processor is the limit)
 #   rate      $FABRIC_RATE per spine, 0.1 ms, a queue of 1000 packets at 80mbit and as many ms at another
 #             rate: the fabric is the bottleneck
-#   loss1, loss5   1 %, 5 % lost         rate+loss1, rate+loss01   the same (1 %, 0.1 %) with the rate
+#   loss1, loss5   1 %, 5 % lost         rate+loss5, rate+loss1, rate+loss01   the same (5, 1, 0.1 %) with the rate
 #   dup       5 % twice
 #   reorder   within a spine: 25 % overtake the others by 0.5 ms
 #   unequal   0, 1, 3, 9 ms              rate+unequal   the same with the rate
@@ -251,6 +251,7 @@ fabric_profile() { # NAME [netem options appended]
 		clean) base= ;;
 		rate) base="rate $FABRIC_RATE limit $limit delay 100us" ;;
 		rate+loss1) base="rate $FABRIC_RATE limit $limit delay 100us loss 1%" ;;
+		rate+loss5) base="rate $FABRIC_RATE limit $limit delay 100us loss 5%" ;;
 		rate+loss01) base="rate $FABRIC_RATE limit $limit delay 100us loss 0.1%" ;;
 		rate+unequal) base="rate $FABRIC_RATE limit $limit delay ${spine_ms}ms" ;;
 		shallow) base="rate $FABRIC_RATE limit 32 delay 100us" ;;
