@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-enum { SLOT = 24 << 10, HALF = 4 << 20, WAITERS = 8 };
+enum { SLOT = 24 << 10, HALF = 16 << 20, PIECES = 4, WAITERS = 8 };
 
 /* n connections whose second ends share an SRQ and a receive CQ. */
 struct shared {
@@ -546,16 +546,23 @@ CASE(srq_limit, "SRQ limit: one event when fewer receives are left, armed anew b
 
 /* ---- QPs that die --------------------------------------------------------------------------- */
 
-/* A long message begins to land in receive 0, of HALF bytes. */
+/*
+ * A long message begins to land in receive 0: PIECES times HALF bytes, over each other, so that it
+ * still lands when what follows is done.
+ */
 static void half_received(struct shared *s, struct buf *src, struct buf *dst)
 {
-	struct ibv_sge sge = buf_sge(src, 0, HALF), r = buf_sge(dst, 0, HALF);
-	struct ibv_send_wr wr = wr_make(IBV_WR_SEND, 1, &sge, 1, IBV_SEND_SIGNALED);
+	struct ibv_sge sge[PIECES], r[PIECES];
+	struct ibv_send_wr wr = wr_make(IBV_WR_SEND, 1, sge, PIECES, IBV_SEND_SIGNALED);
 	struct ct_wait w;
 	int i;
 
+	for (i = 0; i < PIECES; i++) {
+		sge[i] = buf_sge(src, 0, HALF);
+		r[i] = buf_sge(dst, 0, HALF);
+	}
 	poison(dst->p, HALF);
-	post_srq(s->srq, 0, &r, 1);
+	post_srq(s->srq, 0, r, PIECES);
 	for (i = 1; i < 4; i++)
 		post_srq(s->srq, i, NULL, 0);
 	post_send(s->c[0]->qp[0], &wr);
