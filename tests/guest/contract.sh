@@ -4,6 +4,7 @@
 #
 # contract.sh [PROFILE...]    default: all
 # SPRAY_SEEDS: default "1 2 3"; CI takes one     SPRAY_CONTRACT_ARGS: appended (e.g. "-t stream*")
+# SPRAY_JITTER: microseconds, of a debug build (see driver/jitter.h), default 0
 #
 # The hosts' devices split super-packets (FABRIC_GSO=off), so that loss, duplication and reordering
 # hit single packets.
@@ -18,6 +19,7 @@ program=/spray/tests/contract/spray_contract
 check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
 here "fabric" fabric_up clean || bail "no fabric"
 here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
+jitter "${SPRAY_JITTER:-0}"
 for p; do
 	here "profile $p" fabric_profile "$p" || continue
 	for seed in $SPRAY_SEEDS; do

@@ -21,7 +21,7 @@ COPY = os.path.join(CACHE, "mutated")
 RACE = ["-e", "SPRAY_ONLY=^direct/[0-9]*$", "race", "direct"]
 EVENTS = ["-e", "SPRAY_ONLY=^direct/events$", "race", "direct"]
 ENDS = ["-e", "SPRAY_ONLY=^direct/[0-9]* ends$", "race", "direct"]
-DEREG = ENDS[:2] + ["-e", "SPRAY_RACE_SECONDS=80", "-e", "SPRAY_RACE_ARGS=-o dereg"] + ENDS[2:]
+DEREG = ["-e", "SPRAY_SEEDS=1 2 3 4", "-e", "SPRAY_CONTRACT_ARGS=-q -t responder_dereg,local_dereg_in_flight,read_source_dereg", "contract", "clean"]
 MIXED = ["-e", "SPRAY_ONLY=^mixed/[0-9]*$", "race", "mixed"]
 
 
