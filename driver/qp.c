@@ -121,9 +121,9 @@ static void spray_qp_free(struct spray_qp *qp)
 	kvfree(qp->req.sq.slots);
 	kvfree(qp->resp.rq.slots);
 	kvfree(qp->req.ops);
-	kvfree(qp->req.sent);
+	kfree(qp->req.core.tx.sent);
 	kvfree(qp->resp.ops);
-	kvfree(qp->resp.sent);
+	kfree(qp->resp.core.tx.sent);
 	spray_srq_rise(&qp->resp.seat);
 	/* Kernels before 7.x let netlink ask for a QP until it is freed: see restrack.c. */
 	mutex_lock(&qp->mutex);
@@ -183,8 +183,9 @@ static void spray_halves_reset(struct spray_qp *qp)
 	qp->req.payload = SPRAY_RING_ALIGN;	/* what is only flushed needs some value */
 	if (qp->ud)
 		spray_forget_ud_sq(qp);
-	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1), NULL, NULL,
-		    1, now);
+	kfree(qp->req.core.tx.sent);
+	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1), NULL, 1,
+		    now);
 	qp->req.published = (struct spray_published) {};
 	qp->req.sq.avail = 0;
 	qp->req.sq.cons = 0;
@@ -208,6 +209,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	qp->resp.last_wqe = false;
 	if (qp->resp.seat.srq)
 		spray_srq_leave(&qp->resp.seat, true);
+	kfree(qp->resp.core.tx.sent);
 	tp_resp_init(&qp->resp.core, &pa);
 	qp->resp.published = (struct spray_published) {};
 	qp->resp.rq.avail = 0;
@@ -226,17 +228,11 @@ static int spray_qp_connect_mem(struct spray_qp *qp, u32 dest_rd)
 {
 	u32 n = roundup_pow_of_two(max_t(u32, dest_rd, 1));
 
-	if (!qp->req.sent)
-		qp->req.sent = kvcalloc(TP_WINDOW, sizeof(struct tp_sent), GFP_KERNEL);
-	if (!qp->req.sent)
-		return -ENOMEM;
 	if (!dest_rd)
 		return 0;
 	kvfree(qp->resp.ops);
 	qp->resp.ops = kvcalloc(n, sizeof(struct tp_op), GFP_KERNEL);
-	if (!qp->resp.sent)
-		qp->resp.sent = kvcalloc(TP_WINDOW, sizeof(struct tp_sent), GFP_KERNEL);
-	return qp->resp.ops && qp->resp.sent ? 0 : -ENOMEM;
+	return qp->resp.ops ? 0 : -ENOMEM;
 }
 
 static u32 spray_seed(struct spray_qp *qp, bool rx, u32 sqpn, u32 psn, u32 dqpn)
@@ -288,8 +284,8 @@ static int spray_to_rtr(struct spray_qp *qp, const struct rdma_ah_attr *av)
 	/* Responses are numbered from the requester's first PSN: the one that is known by now. */
 	if (at->max_dest_rd_atomic)
 		tp_resp_start_tx(&qp->resp.core, at->dest_qp_num, at->rq_psn, qp->resp.ops,
-				 roundup_pow_of_two(at->max_dest_rd_atomic), qp->resp.sent,
-				 qp->payload, &qp->peer->paths, get_random_u32(), ktime_get_ns());
+				 roundup_pow_of_two(at->max_dest_rd_atomic), qp->payload,
+				 &qp->peer->paths, get_random_u32(), ktime_get_ns());
 	qp->resp.live = true;
 	spin_unlock_bh(&qp->resp.lock);
 	return 0;
@@ -322,7 +318,7 @@ static void spray_to_rts(struct spray_qp *qp)
 	qp->seed_rsp_rx = spray_seed(qp, true, at->dest_qp_num, at->sq_psn, qp->ib.qp_num);
 	spin_lock_bh(&qp->req.lock);
 	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1),
-		    qp->req.sent, &qp->peer->paths, get_random_u32(), now);
+		    &qp->peer->paths, get_random_u32(), now);
 	qp->req.live = true;
 	spin_unlock_bh(&qp->req.lock);
 }

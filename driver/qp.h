@@ -157,7 +157,6 @@ struct spray_req {
 	struct tp_req core;
 	struct spray_wq sq;
 	struct tp_op *ops;
-	struct tp_sent *sent;
 	struct spray_cursor cur;
 	struct spray_hold hold;	/* response packets */
 	struct spray_published published;
@@ -180,7 +179,6 @@ struct spray_resp {
 	struct spray_wq rq;		/* empty for QPs on an SRQ, but for @asleep */
 	struct spray_srq_seat seat;
 	struct tp_op *ops;
-	struct tp_sent *sent;
 	struct spray_hold hold;	/* request packets */
 	struct spray_published published;
 	struct spray_timer timer;

@@ -175,6 +175,25 @@ static int spray_send_burst(struct spray_qp *qp, struct tp_tx *tx, struct tp_bur
 	return err;
 }
 
+/*
+ * Give @tx the records that its packets in flight need; they come with the packets, and go when none
+ * is left. The old ring stays where there is no memory: see tp_tx_records(). Return: more may be sent.
+ */
+static bool spray_fit_records(struct tp_tx *tx)
+{
+	u32 n = tp_tx_records(tx);
+	bool more = n > tx->records;
+	struct tp_sent *sent;
+
+	if (likely(!n))
+		return false;
+	sent = kmalloc_array(n, sizeof(*sent), GFP_ATOMIC | __GFP_NOWARN);
+	if (!sent)
+		return false;
+	kfree(tp_tx_use_records(tx, sent, n));
+	return more;
+}
+
 static void spray_publish(struct spray_qp *qp, struct tp_tx *tx, struct spray_published *p)
 {
 	u32 failed = READ_ONCE(qp->peer->paths.failed), told = READ_ONCE(qp->peer->paths_told);
@@ -381,13 +400,15 @@ static void spray_send_requests(struct spray_qp *qp, u64 now)
 	u32 bad;
 	int err;
 
-	while (spray_next_burst(qp, now, &b)) {
-		err = spray_send_burst(qp, &core->tx, &b, now, spray_gather, &bad);
-		if (err == -ENOMEM)
-			break;
-		if (err)
-			tp_req_local_error(core, bad, TP_LOC_PROT);
-	}
+	do {
+		while (spray_next_burst(qp, now, &b)) {
+			err = spray_send_burst(qp, &core->tx, &b, now, spray_gather, &bad);
+			if (err == -ENOMEM)
+				break;
+			if (err)
+				tp_req_local_error(core, bad, TP_LOC_PROT);
+		}
+	} while (spray_fit_records(&core->tx));
 	spray_send_probes(qp, now);
 }
 
@@ -471,16 +492,18 @@ void __spray_resp_pump(struct spray_qp *qp)
 	if (!r->live || !r->core.has_tx || r->failed)
 		return;
 	spray_hello_poll(qp->peer, now);
-	while (tp_tx_burst(&r->core.tx, now, qp->max_pkts, r->core.tx.tail, &b)) {
-		err = spray_send_burst(qp, &r->core.tx, &b, now, spray_gather_response, &bad);
-		if (err == -ENOMEM)
-			break;
-		if (err && tp_tx_unreadable(&r->core.tx, &b)) {
-			/* The memory went away between READ and (re)sending it: nothing else is left. */
-			spray_resp_fail(qp, TP_NAK_REM_OP, IB_EVENT_QP_ACCESS_ERR, true);
-			return;
+	do {
+		while (tp_tx_burst(&r->core.tx, now, qp->max_pkts, r->core.tx.tail, &b)) {
+			err = spray_send_burst(qp, &r->core.tx, &b, now, spray_gather_response, &bad);
+			if (err == -ENOMEM)
+				break;
+			if (err && tp_tx_unreadable(&r->core.tx, &b)) {
+				/* The memory went away between READ and (re)sending it: nothing else is left. */
+				spray_resp_fail(qp, TP_NAK_REM_OP, IB_EVENT_QP_ACCESS_ERR, true);
+				return;
+			}
 		}
-	}
+	} while (spray_fit_records(&r->core.tx));
 	spray_send_response_probes(qp, now);
 	spray_publish(qp, &r->core.tx, &r->published);
 	spray_timer_arm(&r->timer, tp_tx_deadline(&r->core.tx));

@@ -49,17 +49,15 @@ u64 tp_rnr_timer_ns(u8 code)
  * @at: QP attributes
  * @ops: ring of messages
  * @nops: its size, a power of two
- * @sent: TP_WINDOW records
  * @paths: of the destination
  * @seed: of the path choice
  * @now: ns
  */
 void tp_req_init(struct tp_req *q, const struct tp_req_attr *at, struct tp_op *ops, u32 nops,
-		 struct tp_sent *sent, struct tp_paths *paths, u32 seed, u64 now)
+		 struct tp_paths *paths, u32 seed, u64 now)
 {
 	memset(q, 0, sizeof(*q));
-	tp_tx_init(&q->tx, TP_REQUEST, at->dqpn, ops, nops, sent, at->psn, at->payload, paths, seed,
-		   now);
+	tp_tx_init(&q->tx, TP_REQUEST, at->dqpn, ops, nops, at->psn, at->payload, paths, seed, now);
 	tp_rx_init(&q->rx, at->rsp_psn);
 	tp_req_modify(q, at);
 }

@@ -84,7 +84,7 @@ struct tp_req_attr {
 };
 
 void tp_req_init(struct tp_req *q, const struct tp_req_attr *at, struct tp_op *ops, u32 nops,
-		 struct tp_sent *sent, struct tp_paths *paths, u32 seed, u64 now);
+		 struct tp_paths *paths, u32 seed, u64 now);
 
 /* Change of live attributes (timeout, retry_cnt, rnr_retry, max_rd). */
 void tp_req_modify(struct tp_req *q, const struct tp_req_attr *at);

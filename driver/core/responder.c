@@ -40,9 +40,9 @@ void tp_resp_init(struct tp_resp *r, const struct tp_resp_attr *at)
 }
 
 void tp_resp_start_tx(struct tp_resp *r, u32 dqpn, u32 psn, struct tp_op *ops, u32 nops,
-		      struct tp_sent *sent, u32 payload, struct tp_paths *paths, u32 seed, u64 now)
+		      u32 payload, struct tp_paths *paths, u32 seed, u64 now)
 {
-	tp_tx_init(&r->tx, TP_RESPONSE, dqpn, ops, nops, sent, psn, payload, paths, seed, now);
+	tp_tx_init(&r->tx, TP_RESPONSE, dqpn, ops, nops, psn, payload, paths, seed, now);
 	r->has_tx = true;
 }
 

@@ -66,7 +66,7 @@ void tp_resp_init(struct tp_resp *r, const struct tp_resp_attr *at);
  * responder in RTR knows, and there it must answer already.
  */
 void tp_resp_start_tx(struct tp_resp *r, u32 dqpn, u32 psn, struct tp_op *ops, u32 nops,
-		      struct tp_sent *sent, u32 payload, struct tp_paths *paths, u32 seed, u64 now);
+		      u32 payload, struct tp_paths *paths, u32 seed, u64 now);
 
 /**
  * tp_resp_check() - what to do with a request packet; changes nothing but the wish to answer

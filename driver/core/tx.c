@@ -37,7 +37,6 @@ u32 tp_tx_stamp(struct tp_tx *t, u32 now_us)
  * @dqpn: the peer's QPN
  * @ops: the message ring
  * @nops: its size, a power of two
- * @sent: TP_WINDOW records
  * @psn: first PSN, 24 bits
  * @payload: typical bytes of payload per packet
  * @paths: of the destination; NULL for a queue that is not connected and only flushes
@@ -45,8 +44,7 @@ u32 tp_tx_stamp(struct tp_tx *t, u32 now_us)
  * @now: ns
  */
 void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *ops, u32 nops,
-		struct tp_sent *sent, u32 psn, u32 payload, struct tp_paths *paths, u32 seed,
-		u64 now)
+		u32 psn, u32 payload, struct tp_paths *paths, u32 seed, u64 now)
 {
 	u32 base = paths ? READ_ONCE(paths->base_us) : 0;
 
@@ -56,7 +54,6 @@ void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *op
 	t->dqpn = dqpn;
 	t->ops = ops;
 	t->op_mask = nops - 1;
-	t->sent = sent;
 	t->paths = paths;
 	t->payload_hint = (u16)min_t(u32, payload, 0xffff);
 	t->una = psn;
@@ -153,12 +150,53 @@ void tp_tx_use_credit(struct tp_tx *t)
 	t->credit_limit = tp_credit_first(t->payload_hint);
 }
 
-/* Is there a new packet that the peer's window and credit let go? */
+/**
+ * tp_tx_records() - how large a ring should take the place of the one there is
+ * @t: packet space
+ * Return: records; 0: it is right.
+ */
+u32 tp_tx_records(const struct tp_tx *t)
+{
+	if (t->more && t->records < TP_WINDOW)
+		return max_t(u32, 2U * t->records, TP_RECORDS_LEAST);
+	return t->una == t->nxt && t->records > TP_RECORDS_LEAST ? TP_RECORDS_LEAST : 0;
+}
+
+/**
+ * tp_tx_use_records() - another ring
+ * @t: packet space
+ * @sent: the ring, or NULL
+ * @n: its size: 0 or a power of two, no less than what is in flight
+ * Return: the one that was there; NULL if none.
+ */
+struct tp_sent *tp_tx_use_records(struct tp_tx *t, struct tp_sent *sent, u32 n)
+{
+	struct tp_tx old = { .sent = t->sent, .records = t->records };
+	u32 psn;
+
+	t->sent = sent;
+	t->records = (u16)n;
+	if (n)
+		memset(sent, 0, n * sizeof(*sent));
+	/* The one before the oldest, too: it may have been of the same burst, see tp_tx_silent(). */
+	if (n && old.records)
+		for (psn = t->una - 1; psn != t->nxt; psn++)
+			*tp_tx_rec(t, psn) = *tp_tx_rec(&old, psn);
+	if (t->more)
+		t->retry_at_ns = 0;
+	t->more = false;
+	return old.sent;
+}
+
+/* Is there a new packet that the peer's window and credit let go, and a record for it? */
 static bool tp_tx_may_send_new(struct tp_tx *t, u32 may_start)
 {
 	if (t->nxt == t->wnd_end || (t->credited && !tp_before(t->credit_used, t->credit_limit)))
 		return false;
-	return tp_tx_has_new(t, may_start);
+	if (!tp_tx_has_new(t, may_start))
+		return false;
+	t->more = t->nxt - t->una >= t->records;
+	return !t->more;
 }
 
 /**
@@ -177,12 +215,16 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 	bool rtx;
 
 	t->limited = false;
+	t->more = false;
 	if (now < t->retry_at_ns)
 		return false;
 	t->retry_at_ns = 0;
 	rtx = tp_tx_first_lost(t, &psn);
-	if (!rtx && (t->hold_new || !tp_tx_may_send_new(t, may_start)))
+	if (!rtx && (t->hold_new || !tp_tx_may_send_new(t, may_start))) {
+		if (t->more && !t->records)	/* no ack will come to try again */
+			t->retry_at_ns = now + TP_LOCAL_RETRY * 1000ULL;
 		return false;
+	}
 	room = tp_tx_room(t, max_pkts, now_us);
 	if (!room)
 		return false;

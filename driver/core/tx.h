@@ -81,7 +81,7 @@ struct tp_op {
 	u64 compare;
 };
 
-/* Record of a packet in flight, at index psn % TP_WINDOW. */
+/* Record of a packet in flight, at index PSN & (tp_tx.records - 1). */
 struct tp_sent {
 	u32 stamp;	/* us, strictly increasing from burst to burst */
 	u8 ev;
@@ -103,6 +103,8 @@ enum {
 	TP_PROBES	= 4,		/* at one time; power of two */
 	TP_VAIN		= 3,		/* waits: the one before the first probe, and those of two probes */
 };
+
+enum { TP_BURST_MAX = 32 };
 
 /**
  * struct tp_tx - see the head of the file
@@ -130,6 +132,7 @@ enum {
  * @credited: the peer grants credit; else @credit_limit has no meaning
  * @credit_used, @credit_limit: bytes sent, and allowed, as credit.h counts them
  * @limited: the last attempt to send was stopped by the congestion window
+ * @more: it was stopped for want of records
  * @hold_new: nothing new is sent, only retransmissions (RNR)
  * @halted: nothing at or after PSN @halt_psn is ever sent (again)
  * @payload_hint: typical bytes of payload per packet
@@ -154,7 +157,8 @@ enum {
  * @rto_at_ns: when rule 4 does, if anything is not received
  * @retry_at_ns: when to try again what the local stack refused, 0 = nothing
  * @quiet_until_ns: no probe before that (RNR)
- * @sent: ring of TP_WINDOW records
+ * @sent: ring of @records records, those of @una to @nxt in use
+ * @records: 0 or a power of two, TP_RECORDS_LEAST to TP_WINDOW
  */
 struct tp_tx {
 	u8 space;
@@ -176,11 +180,13 @@ struct tp_tx {
 	u8 doubt;
 	bool credited;
 	bool limited;
+	bool more;
 	bool hold_new;
 	bool halted;
 	u16 probe_id;
 	u16 doubt_id;
 	u16 payload_hint;
+	u16 records;
 	u32 doubt_psn;
 	u32 dqpn;
 	struct tp_op *ops;
@@ -253,12 +259,33 @@ struct tp_out {
 /**
  * tp_tx_init() - start a packet space
  * @ops, @nops: the message ring, @nops a power of two
- * @sent: TP_WINDOW records
  * @psn: first PSN, 24 bits
  * @payload: typical bytes of payload per packet (window arithmetic)
  */
 void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *ops, u32 nops,
-		struct tp_sent *sent, u32 psn, u32 payload, struct tp_paths *paths, u32 seed, u64 now);
+		u32 psn, u32 payload, struct tp_paths *paths, u32 seed, u64 now);
+
+/*
+ * Records come with the packets in flight and go when there are none: the caller gives the ring, since
+ * the core allocates nothing. Without any, nothing is sent; a ring that is too small is a window.
+ */
+enum { TP_RECORDS_LEAST = TP_BURST_MAX };
+
+/**
+ * tp_tx_records() - how large a ring should take the place of the one there is
+ *
+ * More if records were what stopped the last attempt to send, the least when nothing is in flight.
+ * Who can't have them does nothing: for the least, a deadline asks again, for more, acks do.
+ * Return: records; 0: it is right.
+ */
+u32 tp_tx_records(const struct tp_tx *t);
+
+/**
+ * tp_tx_use_records() - another ring
+ * @sent: @n records, tp_tx_records() of them; or NULL and 0 for a space that ends
+ * Return: the one that was there, now the caller's; NULL if none.
+ */
+struct tp_sent *tp_tx_use_records(struct tp_tx *t, struct tp_sent *sent, u32 n);
 
 /* The peer grants credit: send no more than TP_UNSCHEDULED full packets before it does. At the start only. */
 void tp_tx_use_credit(struct tp_tx *t);
@@ -275,8 +302,6 @@ void tp_tx_use_credit(struct tp_tx *t);
  * Return: false if nothing can be sent now.
  */
 bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct tp_burst *b);
-
-enum { TP_BURST_MAX = 32 };
 
 /**
  * tp_tx_next() - next packet of a burst, recorded as sent by this call

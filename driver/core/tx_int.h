@@ -21,7 +21,7 @@ enum {				/* may a packet that can't be read again have arrived? */
 
 static inline struct tp_sent *tp_tx_rec(const struct tp_tx *t, u32 psn)
 {
-	return &t->sent[psn & (TP_WINDOW - 1)];
+	return &t->sent[psn & (t->records - 1U)];
 }
 
 static inline u32 tp_tx_pkt_bytes(const struct tp_tx *t)

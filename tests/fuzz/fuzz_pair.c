@@ -14,6 +14,7 @@
  */
 #include "fuzz.h"
 #include "responder.h"
+#include "../unit/records.h"
 
 enum {
 	STEPS		= 4000,
@@ -73,7 +74,6 @@ static struct fuzz {
 
 	struct tp_req q;
 	struct tp_op ops[OPS];
-	struct tp_sent sent[TP_WINDOW];
 	struct tp_paths paths[2];
 	bool rsp_is_held[TP_WINDOW];
 	struct held rsp_held[TP_WINDOW];
@@ -85,7 +85,7 @@ static struct fuzz {
 
 	struct tp_resp r;
 	struct tp_op rops[RD_RING];
-	struct tp_sent rsent[TP_WINDOW];
+	u8 no_memory;
 	bool is_held[TP_WINDOW];
 	struct held held[TP_WINDOW];
 	u32 rq_made, rq_posted, rq_done;
@@ -352,11 +352,13 @@ static void pump_a(u32 most)
 	u8 ev;
 
 	do {
-		while (tp_req_burst(&f.q, f.now, most, &b)) {
-			CHECK(++n < 10000);
-			if (!send_burst(A, &f.q.tx, &b, &bad))
-				tp_req_local_error(&f.q, bad, TP_LOC_PROT);
-		}
+		do {
+			while (tp_req_burst(&f.q, f.now, most, &b)) {
+				CHECK(++n < 10000);
+				if (!send_burst(A, &f.q.tx, &b, &bad))
+					tp_req_local_error(&f.q, bad, TP_LOC_PROT);
+			}
+		} while (fit_records(&f.q.tx, ++f.no_memory % 8 == 0));
 		done = f.completed;
 		take_completions();
 	} while (done != f.completed && !f.q.dead);
@@ -686,10 +688,12 @@ static void pump_b(u32 most)
 	u32 bad, n = 0;
 	u8 ev;
 
-	while (f.max_rd && tp_tx_burst(t, f.now, most, t->tail, &b)) {
-		CHECK(++n < 10000);
-		send_burst(B, t, &b, &bad);
-	}
+	do {
+		while (f.max_rd && tp_tx_burst(t, f.now, most, t->tail, &b)) {
+			CHECK(++n < 10000);
+			send_burst(B, t, &b, &bad);
+		}
+	} while (fit_records(t, ++f.no_memory % 8 == 0));
 	for (n = 0; f.max_rd && (tp_tx_probe(t, f.now, &p, &ev) ||
 				 tp_tx_path_probe(t, f.now, &p, &ev)); n++) {
 		CHECK(n < 1000);
@@ -819,11 +823,13 @@ static void start(void)
 	f.flying = 0;
 	tp_paths_init(&f.paths[A], 1 + more % 16, 1);
 	tp_paths_init(&f.paths[B], 1 + more % 16, 2);
-	tp_req_init(&f.q, &qa, f.ops, OPS, f.sent, &f.paths[A], 3, f.now);
+	drop_records(&f.q.tx);
+	drop_records(&f.r.tx);
+	f.no_memory = 0;
+	tp_req_init(&f.q, &qa, f.ops, OPS, &f.paths[A], 3, f.now);
 	tp_resp_init(&f.r, &ra);
 	if (f.max_rd)
-		tp_resp_start_tx(&f.r, A, qa.psn, f.rops, RD_RING, f.rsent, f.payload, &f.paths[B], 5,
-				 f.now);
+		tp_resp_start_tx(&f.r, A, qa.psn, f.rops, RD_RING, f.payload, &f.paths[B], 5, f.now);
 	f.q.tx.next_msn = f.r.msn = f.q.next_rqmsn = f.r.rqmsn = f.msn0;
 	f.q.rd_head = f.q.rd_tail = f.r.rd_no = f.rd0;
 	f.r.tx.head = f.r.tx.started = f.r.tx.tail = f.r.tx.next_msn = f.rd0;

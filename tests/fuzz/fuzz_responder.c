@@ -609,10 +609,12 @@ static void start(void)
 	f.run++;
 	f.hostile = f.blocked = f.ended = false;
 	f.wanted = f.dup = f.ce = f.probe = false;
-	if (f.max_rd && how < 0x80)
-		tp_resp_start_tx(&f.r, 7, 500, f.ops, MAX_RD, f.sent, CELL, &f.paths, 1, f.now);
-	else
+	if (f.max_rd && how < 0x80) {
+		tp_resp_start_tx(&f.r, 7, 500, f.ops, MAX_RD, CELL, &f.paths, 1, f.now);
+		tp_tx_use_records(&f.r.tx, f.sent, TP_WINDOW);
+	} else {
 		f.max_rd = 0;
+	}
 }
 
 static void step(void)

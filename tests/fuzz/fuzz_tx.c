@@ -12,6 +12,7 @@
  */
 #include "fuzz.h"
 #include "responder.h"	/* TP_TAKE_* */
+#include "../unit/records.h"
 
 enum {
 	OPS		= 32,
@@ -42,7 +43,7 @@ static struct fuzz {
 	struct tp_req q;
 	struct tp_tx *t;
 	struct tp_op ops[OPS];
-	struct tp_sent sent[TP_WINDOW];
+	u8 no_memory;
 	struct tp_paths paths;
 	u32 psn0, rsp0;
 	u32 nxt;			/* next new PSN to come */
@@ -83,7 +84,7 @@ static void check_records(void)
 	u32 psn, lost = 0, bytes = 0;
 
 	for (psn = t->una; psn != t->nxt; psn++) {
-		const struct tp_sent *r = &f.sent[psn % TP_WINDOW];
+		const struct tp_sent *r = &t->sent[psn & (t->records - 1U)];
 
 		CHECK_EQ(!!(r->flags & TP_SENT_RECEIVED), f.received[psn % TP_WINDOW]);
 		CHECK(r->ev < f.paths.n);
@@ -296,8 +297,12 @@ static void local_work(void)
 static bool begin(struct tp_burst *b, u32 max_pkts)
 {
 	local_work();
-	return f.raw ? tp_tx_burst(f.t, f.now, max_pkts, f.t->tail, b) :
-		       tp_req_burst(&f.q, f.now, max_pkts, b);
+	do {
+		if (f.raw ? tp_tx_burst(f.t, f.now, max_pkts, f.t->tail, b) :
+			    tp_req_burst(&f.q, f.now, max_pkts, b))
+			return true;
+	} while (fit_records(f.t, f.no_memory && ++f.no_memory % 8 == 0));
+	return false;
 }
 
 static void send_all(u32 max_pkts)
@@ -326,7 +331,7 @@ static void drop(const struct tp_burst *b, u32 first)
 
 	tp_tx_dropped(f.t, b, first);
 	for (psn = first; psn != b->psn; psn++)
-		CHECK(f.sent[psn % TP_WINDOW].flags & TP_SENT_LOST);
+		CHECK(f.t->sent[psn & (f.t->records - 1U)].flags & TP_SENT_LOST);
 	CHECK(f.t->retry_at_ns > f.now);
 }
 
@@ -737,15 +742,16 @@ static void start(void)
 	f.raw = how >= 0xc0;
 	f.max_rd = 0;
 	memset(f.ops, 0xa5, sizeof(f.ops));
-	memset(f.sent, 0xa5, sizeof(f.sent));
 	memset(f.rsp_taken, 0, sizeof(f.rsp_taken));
 	memset(f.is_held, 0, sizeof(f.is_held));
 	memset(f.q.rd_slot, 0, sizeof(f.q.rd_slot));
 	tp_paths_init(&f.paths, 1 + n % TP_PATHS, 7);
 	f.t = &f.q.tx;
-	tp_req_init(&f.q, &at, f.ops, OPS, f.sent, &f.paths, 3, f.now);
+	drop_records(f.t);
+	f.no_memory = n >> 6 & 1;
+	tp_req_init(&f.q, &at, f.ops, OPS, &f.paths, 3, f.now);
 	if (f.raw)
-		tp_tx_init(f.t, TP_RESPONSE, 7, f.ops, OPS, f.sent, at.psn, PAY, &f.paths, 3, f.now);
+		tp_tx_init(f.t, TP_RESPONSE, 7, f.ops, OPS, at.psn, PAY, &f.paths, 3, f.now);
 	if (n & 0x80)
 		tp_tx_use_credit(f.t);
 	f.nxt = f.exec = at.psn;

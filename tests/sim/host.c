@@ -10,6 +10,7 @@
  * their turn.
  */
 #include "sim.h"
+#include "../unit/records.h"
 
 enum {
 	DEPTH		= 32,		/* messages that an application keeps posted */
@@ -122,9 +123,8 @@ static void close_qp(struct sim *s, struct qp *qp)
 	qp->closed = true;
 	s->open--;
 	free(qp->ops);
-	free(qp->sent);
+	drop_records(&qp->q.tx);
 	qp->ops = NULL;
-	qp->sent = NULL;
 }
 
 static void arm(struct sim *s, struct qp *qp)
@@ -178,8 +178,10 @@ void qp_pump(struct sim *s, struct qp *qp)
 	do {
 		while (qp->posted < qp->allowed && q->tx.tail - q->tx.head < DEPTH)
 			post(s, qp);
-		while (take_turn(s, qp) && tp_req_burst(q, sim_ns(s), s->f.c.burst, &b))
-			send_burst(s, qp, &b);
+		do {
+			while (take_turn(s, qp) && tp_req_burst(q, sim_ns(s), s->f.c.burst, &b))
+				send_burst(s, qp, &b);
+		} while (fit_records(&q->tx, false));
 		for (done = 0; tp_req_next_done(q, &op, &st); done++, qp->completed++)
 			if (st != TP_OK)
 				die("QP %u: message %u ends with status %u at %lu us", qp->nr,
@@ -251,8 +253,7 @@ void qp_start(struct sim *s, struct qp *qp)
 	qp->fwd = peer_get(s, qp->src, qp->dst);
 	qp->back = peer_get(s, qp->dst, qp->src);
 	qp->ops = zalloc(OPS * sizeof(*qp->ops));
-	qp->sent = zalloc(TP_WINDOW * sizeof(*qp->sent));
-	tp_req_init(&qp->q, &at, qp->ops, OPS, qp->sent, &qp->fwd->paths, (u32)rnd64(s), sim_ns(s));
+	tp_req_init(&qp->q, &at, qp->ops, OPS, &qp->fwd->paths, (u32)rnd64(s), sim_ns(s));
 	tp_resp_init(&qp->r, &rat);
 	if (s->f.c.credit)
 		tp_tx_use_credit(&qp->q.tx);

@@ -156,7 +156,6 @@ struct qp {
 	struct tp_req q;
 	struct tp_resp r;
 	struct tp_op *ops;
-	struct tp_sent *sent;
 	struct peer *fwd, *back;
 	struct held *held_first, *held_last;
 	u32 ack_rng;

@@ -20,6 +20,7 @@
  */
 #include "unit.h"
 #include "responder.h"
+#include "records.h"
 
 enum {
 	PATHS_MAX	= 8,
@@ -139,7 +140,6 @@ struct sim {
 	/* requester's side */
 	struct tp_req q;
 	struct tp_op ops[OPS_MAX];
-	struct tp_sent sent[TP_WINDOW];
 	struct tp_paths paths;
 	struct held rheld[TP_WINDOW];
 	u32 posted, completed;
@@ -148,7 +148,6 @@ struct sim {
 	/* responder's side */
 	struct tp_resp r;
 	struct tp_op rops[RD_RING];
-	struct tp_sent rsent[TP_WINDOW];
 	struct tp_paths rpaths;
 	struct held held[TP_WINDOW];
 	u32 ack_rng;
@@ -411,9 +410,11 @@ static void pump_a(struct sim *s)
 	do {
 		while (s->posted < s->nmsg && q->tx.tail - q->tx.head < s->c->depth && !q->dead)
 			post_one(s);
-		while (tp_req_burst(q, s->now, 1 + rnd(&s->rnd, TP_BURST_MAX), &b))
-			if (!send_burst(s, A, &q->tx, &b, &bad))
-				tp_req_local_error(q, bad, TP_LOC_PROT);
+		do {
+			while (tp_req_burst(q, s->now, 1 + rnd(&s->rnd, TP_BURST_MAX), &b))
+				if (!send_burst(s, A, &q->tx, &b, &bad))
+					tp_req_local_error(q, bad, TP_LOC_PROT);
+		} while (fit_records(&q->tx, !rnd(&s->rnd, 8)));
 		done = s->completed;
 		take_completions(s);
 	} while (done != s->completed && !q->dead);
@@ -763,8 +764,10 @@ static void pump_b(struct sim *s)
 	u32 bad;
 	u8 ev;
 
-	while (tp_tx_burst(t, s->now, 1 + rnd(&s->rnd, TP_BURST_MAX), t->tail, &b))
-		send_burst(s, B, t, &b, &bad);
+	do {
+		while (tp_tx_burst(t, s->now, 1 + rnd(&s->rnd, TP_BURST_MAX), t->tail, &b))
+			send_burst(s, B, t, &b, &bad);
+	} while (fit_records(t, !rnd(&s->rnd, 8)));
 	if (tp_tx_probe(t, s->now, &p, &ev))
 		send_probe(s, B, &s->rpaths, &p, ev);
 	if (tp_resp_take_ack(&s->r, -1, &a))
@@ -1024,9 +1027,9 @@ static void start(struct sim *s, const struct cfg *c)
 	s->msg = calloc(c->nmsg, sizeof(*s->msg));
 	tp_paths_init(&s->paths, c->nevs ? c->nevs : TP_PATHS, c->seed);
 	tp_paths_init(&s->rpaths, c->nevs ? c->nevs : TP_PATHS, c->seed + 1);
-	tp_req_init(&s->q, &at, s->ops, OPS_MAX, s->sent, &s->paths, (u32)c->seed, s->now);
+	tp_req_init(&s->q, &at, s->ops, OPS_MAX, &s->paths, (u32)c->seed, s->now);
 	tp_resp_init(&s->r, &rat);
-	tp_resp_start_tx(&s->r, 6, at.rsp_psn, s->rops, RD_RING, s->rsent, c->payload, &s->rpaths,
+	tp_resp_start_tx(&s->r, 6, at.rsp_psn, s->rops, RD_RING, c->payload, &s->rpaths,
 			 (u32)c->seed + 9, s->now);
 	s->ack_rng = (u32)c->seed + 3;
 	s->rq_posted = c->rq_ahead ? c->rq_ahead : c->nmsg;
@@ -1064,6 +1067,8 @@ static void finish(struct sim *s)
 		free(s->msg[i].got);
 		free(s->msg[i].snap);
 	}
+	drop_records(&s->q.tx);
+	drop_records(&s->r.tx);
 	free(s->msg);
 	free(s);
 }

@@ -32,7 +32,8 @@ static void start_with(const struct tp_req_attr *at)
 	memset(sent, 0x5a, sizeof(sent));
 	memset(&probe, 0, sizeof(probe));
 	tp_paths_init(&paths, 64, 11);
-	tp_req_init(&q, at, ops, OPS, sent, &paths, 5, now);
+	tp_req_init(&q, at, ops, OPS, &paths, 5, now);
+	tp_tx_use_records(&q.tx, sent, TP_WINDOW);
 	q.tx.cc.cwnd = 100000000;
 }
 

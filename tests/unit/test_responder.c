@@ -13,11 +13,11 @@ static struct tp_ack last_tx_ack;
 static u32 tx_acks;
 
 void tp_tx_init(struct tp_tx *t, enum tp_space space, u32 dqpn, struct tp_op *ops, u32 nops,
-		struct tp_sent *sent, u32 psn, u32 payload, struct tp_paths *paths, u32 seed, u64 now)
+		u32 psn, u32 payload, struct tp_paths *paths, u32 seed, u64 now)
 {
 	(void)payload, (void)paths, (void)seed;
 	*t = (struct tp_tx) {
-		.space = space, .dqpn = dqpn, .ops = ops, .op_mask = nops - 1, .sent = sent,
+		.space = space, .dqpn = dqpn, .ops = ops, .op_mask = nops - 1,
 		.una = psn, .exec = psn, .nxt = psn, .last_progress_ns = now,
 	};
 }
@@ -61,7 +61,6 @@ static struct tp_ack upto(u32 psn)
 enum { PSN0 = 0xfffffe, PL = 100, MAX_RD = 4, NOPS = 4 };
 
 static struct tp_op ops[NOPS];
-static struct tp_sent sent[1];
 
 static struct tp_resp fresh(void)
 {
@@ -76,7 +75,7 @@ static struct tp_resp fresh_with_tx(void)
 {
 	struct tp_resp r = fresh();
 
-	tp_resp_start_tx(&r, 77, 500, ops, NOPS, sent, PL, NULL, 1, 0);
+	tp_resp_start_tx(&r, 77, 500, ops, NOPS, PL, NULL, 1, 0);
 	return r;
 }
 
@@ -1123,7 +1122,6 @@ static void sim_run_seed(u64 seed, u32 psn, u32 msn, u32 steps)
 {
 	struct tp_resp_attr at = { .psn = psn, .max_dest_rd = MODEL_RD, .rnr_timer = 1 };
 	struct sim *s = calloc(1, sizeof(*s));
-	struct tp_sent none[1];
 
 	assert_non_null(s);
 	s->seed = seed;
@@ -1135,7 +1133,7 @@ static void sim_run_seed(u64 seed, u32 psn, u32 msn, u32 steps)
 	tp_resp_init(&s->r, &at);
 	s->r.msn = msn;
 	s->r.rqmsn = msn * 3;
-	tp_resp_start_tx(&s->r, 1, 1, s->ops, MODEL_RD, none, PL, NULL, 1, 0);
+	tp_resp_start_tx(&s->r, 1, 1, s->ops, MODEL_RD, PL, NULL, 1, 0);
 	for (s->step = 0; s->step < steps; s->step++) {
 		sim_step(s);
 		if (s->step % (steps / 8) == 0)

@@ -26,7 +26,8 @@ static void start_at(u32 psn, u32 nevs)
 	memset(ops, 0xa5, sizeof(ops));
 	memset(sent, 0xa5, sizeof(sent));
 	tp_paths_init(&paths, nevs, 7);
-	tp_tx_init(&t, TP_REQUEST, 0x123456, ops, OPS, sent, psn, PAY, &paths, 3, now);
+	tp_tx_init(&t, TP_REQUEST, 0x123456, ops, OPS, psn, PAY, &paths, 3, now);
+	tp_tx_use_records(&t, sent, TP_WINDOW);
 	t.cc.cwnd = 10000 * FULL;
 }
 
@@ -127,7 +128,7 @@ TEST(init__24_bit_psn)
 /* A queue that only flushes has no paths; sizes are 16 bits wide in what is remembered. */
 TEST(init__no_paths_and_large_payload)
 {
-	tp_tx_init(&t, TP_REQUEST, 1, ops, OPS, sent, 5, 0x10000, NULL, 3, 0);
+	tp_tx_init(&t, TP_REQUEST, 1, ops, OPS, 5, 0x10000, NULL, 3, 0);
 	assert_int_equal(t.payload_hint, 0xffff);
 	assert_int_equal(t.srtt_us, 0);
 	assert_true(tp_tx_deadline(&t) == ~0ULL);
@@ -480,6 +481,129 @@ TEST(burst__hold_new)
 	assert_int_equal(burst(1), 1);
 	assert_true(last.rtx);
 	assert_int_equal(burst(1), 0);
+}
+
+/* --- records --- */
+
+static void start_without_records(void)
+{
+	start(4);
+	assert_ptr_equal(tp_tx_use_records(&t, NULL, 0), sent);
+}
+
+/* 1. Nothing leaves without a record; who has none to give is asked again. */
+TEST(records__none)
+{
+	start_without_records();
+	assert_int_equal(tp_tx_records(&t), 0);
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), 0);	/* nothing wants to leave */
+	post(TP_WRITE, 3 * PAY);
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(t.nxt, base_psn);
+	assert_int_equal(tp_tx_records(&t), TP_RECORDS_LEAST);
+	assert_true(tp_tx_deadline(&t) <= now + MS);
+	now += 2 * MS;
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), TP_RECORDS_LEAST);
+	assert_true(tp_tx_deadline(&t) > now && tp_tx_deadline(&t) <= now + MS);
+	assert_null(tp_tx_use_records(&t, sent, TP_RECORDS_LEAST));
+	assert_int_equal(burst(32), 3);
+	assert_int_equal(tp_tx_records(&t), 0);
+}
+
+/* 2. Twice as many, whenever that is what stops; what is in flight is still known. */
+TEST(records__grow_with_what_is_in_flight)
+{
+	static struct tp_sent ring[2][TP_WINDOW];
+	struct tp_sent *had;
+	u32 n, i, psn = 0;
+
+	start_without_records();
+	post(TP_WRITE, 2 * TP_WINDOW * PAY);
+	send_all(32);
+	for (n = TP_RECORDS_LEAST, i = 0; n <= TP_WINDOW; n *= 2, i ^= 1) {
+		assert_int_equal(tp_tx_records(&t), n);
+		had = tp_tx_use_records(&t, ring[i], n);
+		assert_ptr_equal(had, psn ? ring[i ^ 1] : NULL);
+		memset(ring[i ^ 1], 0x5a, sizeof(ring[0]));
+		send_all(32);
+		assert_int_equal(t.nxt - base_psn, n);
+		for (; psn < n; psn++)
+			assert_int_equal(ring[i][(base_psn + psn) % n].flags & ~TP_SENT_HEAD, 0);
+	}
+	assert_int_equal(tp_tx_records(&t), 0);	/* the window is what stops now */
+	assert_true(sack(0, 0, 100, 101));
+	assert_true(t.sent[(base_psn + 100) % TP_WINDOW].flags & TP_SENT_RECEIVED);
+	assert_int_equal(t.inflight, (TP_WINDOW - 1 - t.lost) * FULL);
+}
+
+/* 3. Not for what the windows hold back, nor for what is not there. */
+TEST(records__only_if_they_are_what_stops)
+{
+	struct tp_ack a;
+
+	start_without_records();
+	post(TP_WRITE, TP_RECORDS_LEAST * PAY);
+	assert_int_equal(burst(32), 0);
+	tp_tx_use_records(&t, sent, TP_RECORDS_LEAST);
+	send_all(32);
+	assert_int_equal(t.nxt - base_psn, TP_RECORDS_LEAST);
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), 0);
+	post(TP_WRITE, PAY);
+	t.hold_new = true;
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), 0);
+	t.hold_new = false;
+	t.retry_at_ns = now + MS;
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), 0);
+	now += MS;
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), 2 * TP_RECORDS_LEAST);
+	/* refused: an ack makes room as well */
+	a = ack_of(1, 1);
+	assert_true(tp_tx_ack(&t, now, &a));
+	assert_int_equal(burst(32), 1);
+	assert_int_equal(tp_tx_records(&t), 0);
+}
+
+/* 4. They go when nothing is in flight, but for the least; the last one received is still known. */
+TEST(records__go_when_idle)
+{
+	static struct tp_sent ring[TP_WINDOW], least[TP_RECORDS_LEAST];
+
+	start(4);
+	tp_tx_use_records(&t, ring, TP_WINDOW);
+	post(TP_WRITE, 40 * PAY);
+	send_all(32);
+	assert_true(ack(39, 39));
+	assert_int_equal(tp_tx_records(&t), 0);
+	assert_true(ack(40, 40));
+	assert_int_equal(tp_tx_records(&t), TP_RECORDS_LEAST);
+	assert_ptr_equal(tp_tx_use_records(&t, least, TP_RECORDS_LEAST), ring);
+	assert_int_equal(tp_tx_records(&t), 0);
+	assert_true(least[(base_psn + 39) % TP_RECORDS_LEAST].flags & TP_SENT_RECEIVED);
+	post(TP_WRITE, 5 * PAY);
+	assert_int_equal(burst(32), 5);
+	assert_true(ack(45, 45));
+}
+
+/* 5. What was sent before is sent again, however few there are. */
+TEST(records__resends_need_no_new_one)
+{
+	start_without_records();
+	post(TP_WRITE, (TP_RECORDS_LEAST + 5) * PAY);
+	assert_int_equal(burst(32), 0);
+	tp_tx_use_records(&t, sent, TP_RECORDS_LEAST);
+	assert_int_equal(burst(32), TP_RECORDS_LEAST);
+	tp_tx_dropped(&t, &last, base_psn + 30);
+	now += 2 * MS;
+	assert_int_equal(burst(32), 2);
+	assert_true(last.rtx);
+	assert_int_equal(burst(32), 0);
+	assert_int_equal(tp_tx_records(&t), 2 * TP_RECORDS_LEAST);
 }
 
 TEST(find__in_a_ring_that_wraps)
@@ -2169,6 +2293,11 @@ int main(void)
 		RUN(burst__right_edge_never_moves_left),
 		RUN(burst__stamps_increase),
 		RUN(burst__hold_new),
+		RUN(records__none),
+		RUN(records__grow_with_what_is_in_flight),
+		RUN(records__only_if_they_are_what_stops),
+		RUN(records__go_when_idle),
+		RUN(records__resends_need_no_new_one),
 		RUN(find__in_a_ring_that_wraps),
 		RUN(ack__impossible_points_are_refused),
 		RUN(ack__received_and_executed),
