@@ -5,7 +5,6 @@
 # SPRAY_UML_CASES: cases of the contract test, a list of patterns; default for debug: those where halves of a
 # connection, memory and devices come and go under traffic; for plain: all
 # SPRAY_UML_PROFILES: of the fabric      SPRAY_OBJECTS: of each kind, default 8000 (plain only)
-# SPRAY_UML_JOBS: guests at one time, default a processor each: a guest with two keeps one busy, mostly
 . "$(dirname "$0")/common.sh"
 . "$QEMU_DIR/results.sh"
 
@@ -19,39 +18,33 @@ start=$SECONDS
 export SPRAY_SEEDS SPRAY_OBJECTS
 [ "$flavour" = plain ] || : "${SPRAY_UML_CASES:=sizes_*,stream_mixed,stream_few_receives,flag_8,atomics_exact,rnr_exactly_one,error_*,flush_*,responder_*,requester_*,re*_restart,local_dereg_in_flight,churn,modify_refused,loopback_err,thread_*}"
 
-# NAME SECONDS WORDS... (of run.sh); what takes longest comes first
+# NAME SECONDS WORDS... (of run.sh)
 guest_tests() {
-	[ "$flavour" = plain ] || cat <<-E
-		storm     1800 storm
-		lifecycle  900 lifecycle
-		race       900 race direct mixed
-		ulp        900 ulp
-		noipv6     300 -a ipv6.disable=1 noipv6
+	cat <<-E
+		smoke      300 smoke
+		uverbs     300 uverbs
+		contract  1500 contract $SPRAY_UML_PROFILES
 	E
 	# memory is counted where KASAN keeps none back; leaks are kmemleak's elsewhere
 	[ "$flavour" = debug ] || echo "objects 900 objects"
-	cat <<-E
-		contract  1500 contract $SPRAY_UML_PROFILES
-		smoke      300 smoke
-		uverbs     300 uverbs
+	[ "$flavour" = plain ] || cat <<-E
+		noipv6     300 -a ipv6.disable=1 noipv6
+		lifecycle  900 lifecycle
+		race       900 race direct mixed
+		storm     1800 storm
+		ulp        900 ulp
 	E
-}
-
-guest_test() { # NAME SECONDS WORDS...
-	local name=$1 limit=$2 t=$SECONDS; shift 2
-	"$UML_DIR/run.sh" -n -k "$flavour" -t "$limit" -o "$log/$name" -e "SPRAY_CONTRACT_ARGS=-q ${SPRAY_UML_CASES:+-t $SPRAY_UML_CASES}" \
-		"$@" >"$log/$name.tap" 2>&1 </dev/null ||
-		grep -q '^not ok' "$log/$name.tap" || echo "not ok - guest: $(grep -m1 FAILED "$log/$name.tap" || tail -n1 "$log/$name.tap")" >>"$log/$name.tap"
-	report "uml/$flavour $name" "$log/$name.tap" $((SECONDS - t))
 }
 
 whole "uml-$flavour-build" "$UML_DIR/build.sh" "$flavour"
 ! grep -q '^not ok' "$log/uml-$flavour-build.tap" || { total $((SECONDS - start)); exit 1; }
-trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
-while read -r -a words; do
-	[ $# = 0 ] || case " $* " in *" ${words[0]} "*) ;; *) continue ;; esac
-	while [ "$(jobs -rp | wc -l)" -ge "${SPRAY_UML_JOBS:-$(nproc)}" ]; do wait -n || :; done
-	guest_test "${words[@]}" &
+while read -r name limit words; do
+	[ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
+	t=$SECONDS
+	# shellcheck disable=SC2086
+	"$UML_DIR/run.sh" -n -k "$flavour" -t "$limit" -o "$log/$name" -e "SPRAY_CONTRACT_ARGS=-q ${SPRAY_UML_CASES:+-t $SPRAY_UML_CASES}" \
+		$words >"$log/$name.tap" 2>&1 </dev/null ||
+		grep -q '^not ok' "$log/$name.tap" || echo "not ok - guest: $(grep -m1 FAILED "$log/$name.tap" || tail -n1 "$log/$name.tap")" >>"$log/$name.tap"
+	report "uml/$flavour $name" "$log/$name.tap" $((SECONDS - t))
 done < <(guest_tests)
-wait
 total $((SECONDS - start))
