@@ -30,6 +30,7 @@ env -u MAKEFLAGS LC_ALL=C make -C "$kernel" ARCH=um M="$b/src" -j2 $debug module
 ! grep -E 'warning:|WARNING:' "$b/log" >&2 || say "warnings in the build for $1 (above)"
 rm -rf "$b/stage"
 cp -a "$payload" "$b/stage"
+cc -O2 -Wall -shared -fPIC -o "$b/lazymask.so" "$b/src/tests/uml/lazymask.c" >&2
 # another kernel's module is of no use here
 rm -rf "$b"/stage/root/lib/modules "$b"/stage/root/usr/lib/modules
 cp "$UML_DIR/init-hook.sh" "$b/stage/"

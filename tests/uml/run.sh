@@ -50,7 +50,7 @@ guest_job "SPRAY_SUITE=$SPRAY_UML_ROOT SPRAY_SHELL=${shell:+tty0} SPRAY_CPUS=$cp
 guest() {
 	# shellcheck disable=SC2016,SC2086
 	exec timeout --foreground -s INT -k 10 "$limit" unshare -m bash -eu -c '
-		out=$1 image=$2 linux=$3; shift 3
+		out=$1 image=$2 linux=$3 lazymask=$4; shift 4
 		mount -t tmpfs none "$out/.mnt"
 		mkdir "$out"/.mnt/{upper,work,root}
 		r=$out/.mnt/root
@@ -59,8 +59,8 @@ guest() {
 		cp -a "$out/.stage/modules/." "$r/usr/lib/modules/"
 		mount --bind "$out/.stage" "$r/spray"
 		mount --bind "$out" "$r/out"
-		exec "$linux" "rootflags=$r" "$@"' uml \
-		"$out" "$image" "$kernel/linux" \
+		exec env "LD_PRELOAD=$lazymask" "$linux" "rootflags=$r" "$@"' uml \
+		"$out" "$image" "$kernel/linux" "$(dirname "$stage")/lazymask.so" \
 		"uml_dir=$SPRAY_CACHE/.uml/" root=hostfs rootfstype=hostfs rw init=/spray/guest-init.sh "mem=${mem}M" \
 		seccomp=on "ncpus=$cpus" "con0=fd:0,fd:1" con=null console=tty0 "loglevel=${SPRAY_LOGLEVEL:-7}" panic=-1 \
 		workqueue.watchdog_thresh=180 rcupdate.rcu_cpu_stall_timeout=180 $append
