@@ -14,8 +14,19 @@
 #include <string.h>
 #include <ucontext.h>
 
+typedef void (*sighandler)(int sig, siginfo_t *si, void *context);
+
 static __thread volatile bool noted = true, blocked = true;
-static void (*handler)(int sig, siginfo_t *si, void *uc);
+static sighandler handlers[_NSIG];
+
+/* The return of a handler brings back the mask that was there when its signal came. */
+static void tracked(int sig, siginfo_t *si, void *context)
+{
+	ucontext_t *uc = context;
+
+	handlers[sig](sig, si, context);
+	blocked = sigismember(&uc->uc_sigmask, SIGRTMIN);
+}
 
 static void lazily(int sig, siginfo_t *si, void *context)
 {
@@ -28,9 +39,8 @@ static void lazily(int sig, siginfo_t *si, void *context)
 		return;
 	}
 	blocked = true;
-	handler(sig, si, context);
-	/* the mask from before is what the return brings back */
-	blocked = noted = false;
+	tracked(sig, si, context);
+	noted = false;
 }
 
 int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
@@ -40,11 +50,12 @@ int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 
 	if (!real)
 		real = dlsym(RTLD_NEXT, "sigaction");
-	if (sig != SIGRTMIN || !act)
+	if (!act || !(act->sa_flags & SA_SIGINFO))
 		return real(sig, act, old);
 	mine = *act;
-	handler = act->sa_sigaction;
-	mine.sa_sigaction = lazily;
+	if (act->sa_sigaction != tracked && act->sa_sigaction != lazily)	/* else it is one that was asked for */
+		handlers[sig] = act->sa_sigaction;
+	mine.sa_sigaction = sig == SIGRTMIN ? lazily : tracked;
 	return real(sig, &mine, old);
 }
 
