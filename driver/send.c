@@ -480,17 +480,24 @@ static void spray_send_response_probes(struct spray_qp *qp, u64 now)
 		spray_send_probe(qp, qp->seed_rsp_tx, &p, ev);
 }
 
+/* Between READs, most of the time: nothing of this space waits, is under way or to be asked, no ring is to shrink. */
+static bool spray_resp_idle(const struct tp_tx *tx)
+{
+	return tx->head == tx->tail && tx->una == tx->nxt && !tx->probe_wanted && !tp_tx_records(tx);
+}
+
 void __spray_resp_pump(struct spray_qp *qp)
 {
 	struct spray_resp *r = &qp->resp;
-	u64 now = ktime_get_ns();
 	struct tp_burst b;
+	u64 now;
 	u32 bad;
 	int err;
 
 	lockdep_assert_held(&r->lock);
-	if (!r->live || !r->core.has_tx || r->failed)
+	if (!r->live || !r->core.has_tx || r->failed || spray_resp_idle(&r->core.tx))
 		return;
+	now = ktime_get_ns();
 	spray_hello_poll(qp->peer, now);
 	do {
 		while (tp_tx_burst(&r->core.tx, now, qp->max_pkts, r->core.tx.tail, &b)) {

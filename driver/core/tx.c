@@ -151,18 +151,6 @@ void tp_tx_use_credit(struct tp_tx *t)
 }
 
 /**
- * tp_tx_records() - how large a ring should take the place of the one there is
- * @t: packet space
- * Return: records; 0: it is right.
- */
-u32 tp_tx_records(const struct tp_tx *t)
-{
-	if (t->more && t->records < TP_WINDOW)
-		return max_t(u32, 2U * t->records, TP_RECORDS_LEAST);
-	return t->una == t->nxt && t->records > TP_RECORDS_LEAST ? TP_RECORDS_LEAST : 0;
-}
-
-/**
  * tp_tx_use_records() - another ring
  * @t: packet space
  * @sent: the ring, or NULL

@@ -278,7 +278,12 @@ enum { TP_RECORDS_LEAST = TP_BURST_MAX };
  * Who can't have them does nothing: for the least, a deadline asks again, for more, acks do.
  * Return: records; 0: it is right.
  */
-u32 tp_tx_records(const struct tp_tx *t);
+static inline u32 tp_tx_records(const struct tp_tx *t)
+{
+	if (t->more && t->records < TP_WINDOW)
+		return max_t(u32, 2U * t->records, TP_RECORDS_LEAST);
+	return t->records > TP_RECORDS_LEAST && t->una == t->nxt ? TP_RECORDS_LEAST : 0;
+}
 
 /**
  * tp_tx_use_records() - another ring
