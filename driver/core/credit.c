@@ -3,7 +3,17 @@
  * Receiver credits: see credit.h. A QP stands in the queue while it has less
  * outstanding than its share. Who was active is known per epoch: long enough
  * for everybody to have had a turn, so a QP that stops sending is not counted
- * for long, and counting costs a comparison per packet.
+ * for long, and counting costs a comparison per call.
+ *
+ * What a QP may send unasked is on nobody's schedule, and the pacer makes room
+ * for it. At the begin of a QP that is all it may send, in advance: where many
+ * begin together, that is what fills the queue. Meanwhile little is granted, but
+ * not nothing: where QPs begin all the time, the others still go on. Of a QP that
+ * paused with credit left it is what arrives, not what might: many that send a
+ * little now and then take no more of the link than they use.
+ *
+ * Peers are not trusted: one that sends in spite of its limit, or calls
+ * everything a repair, gets its turn like others and no more.
  */
 #include "credit.h"
 
@@ -11,6 +21,7 @@ enum {
 	GRANT		= 4,		/* packets */
 	EPOCH_TURNS	= 4,		/* times what all need for a turn */
 	EPOCH_MIN_NS	= 200000,
+	BEGIN_SLOWER	= 8,		/* times, while what QPs send as they begin is on its way */
 };
 
 static u64 time_of(const struct tp_pacer *p, u64 bytes)
@@ -18,16 +29,21 @@ static u64 time_of(const struct tp_pacer *p, u64 bytes)
 	return div_u64(bytes * 1000000, p->rate);
 }
 
+void tp_pacer_set(struct tp_pacer *p, u32 payload, u32 rate, u32 budget)
+{
+	p->packet = tp_credit_cost(payload);
+	p->rate = max_t(u32, rate, 1);
+	p->budget = min_t(u32, budget, TP_BUDGET_MAX) * p->packet;
+}
+
 void tp_pacer_init(struct tp_pacer *p, u32 payload, u32 rate, u32 budget, u64 now)
 {
 	*p = (struct tp_pacer) {
-		.packet = tp_credit_cost(payload),
-		.rate = max_t(u32, rate, 1),
 		.at_ns = now,
 		.epoch = 2,
 		.epoch_ns = now,
 	};
-	p->budget = budget * p->packet;
+	tp_pacer_set(p, payload, rate, budget);
 }
 
 void tp_credit_init(struct tp_credit *c, u32 payload)
@@ -76,18 +92,59 @@ void tp_credit_leave(struct tp_pacer *p, struct tp_credit *c)
 	c->queued = false;
 }
 
-void tp_credit_got(struct tp_pacer *p, struct tp_credit *c, u32 len, bool rtx, u64 now)
+/* The link has so much to carry. Packets come in batches and timers fire late: that is made good for. */
+static void take_time(struct tp_pacer *p, u64 bytes, u64 now)
+{
+	u64 late = time_of(p, max_t(u32, p->budget, GRANT * p->packet));
+
+	p->at_ns = max(p->at_ns, now - min(now, late)) + time_of(p, bytes);
+}
+
+static s32 outstanding(const struct tp_credit *c)
+{
+	return (s32)(c->limit - c->got);
+}
+
+static void note_active(struct tp_pacer *p, struct tp_credit *c, u64 now)
 {
 	roll_epoch(p, now);
-	if (c->epoch != p->epoch) {
-		if (p->epoch - c->epoch > 1)	/* what it may send unasked takes its time, too */
-			p->at_ns = max(p->at_ns, now) + time_of(p, max_t(s32, c->limit - c->got, 0));
-		c->epoch = p->epoch;
-		p->seen++;
+	if (c->epoch == p->epoch)
+		return;
+	if (!c->epoch) {
+		p->at_ns = max(p->at_ns, now);
+		p->begin_ns = max(p->begin_ns, now) + time_of(p, c->limit);
+	} else if (p->epoch - c->epoch > 1) {
+		c->unasked = max_t(s32, outstanding(c), 0);
 	}
-	c->got += tp_credit_cost(len);
-	if (!c->queued && (s32)(c->limit - c->got) < (s32)share(p))
-		enqueue(p, c, rtx);
+	c->epoch = p->epoch;
+	p->seen++;
+}
+
+/* What was sent unasked took its time on the link. */
+static void take_unasked(struct tp_pacer *p, struct tp_credit *c, u32 bytes, u64 now)
+{
+	bytes = min(bytes, c->unasked);
+	c->unasked -= bytes;
+	if (bytes)
+		take_time(p, bytes, now);
+}
+
+void tp_credit_got(struct tp_pacer *p, struct tp_credit *c, u32 bytes, bool rtx, u64 now)
+{
+	s32 debt = TP_SHARE_LEAST * p->packet;
+	bool first;
+
+	note_active(p, c, now);
+	take_unasked(p, c, bytes, now);
+	c->got += bytes;
+	if (outstanding(c) < -debt)	/* it does not heed us, or did not know: no more is held against it */
+		c->limit = c->got - debt;
+	if (c->queued || outstanding(c) >= (s32)share(p))
+		return;
+	first = rtx && c->preferred != p->epoch;
+	if (first)
+		c->preferred = p->epoch;
+	enqueue(p, c, first);
 }
 
 u64 tp_pacer_deadline(const struct tp_pacer *p)
@@ -98,15 +155,14 @@ u64 tp_pacer_deadline(const struct tp_pacer *p)
 struct tp_credit *tp_pacer_grant(struct tp_pacer *p, u64 now)
 {
 	struct tp_credit *c = p->first;
-	u32 bytes;
+	u32 bytes = GRANT * p->packet, slower = now < p->begin_ns ? BEGIN_SLOWER : 1;
 
 	if (!c || now < p->at_ns)
 		return NULL;
 	tp_credit_leave(p, c);
-	bytes = GRANT * p->packet;
 	c->limit += bytes;
-	p->at_ns = max(p->at_ns, now - min_t(u64, now, time_of(p, bytes))) + time_of(p, bytes);
-	if ((s32)(c->limit - c->got) < (s32)share(p))
+	take_time(p, (u64)bytes * slower, now);
+	if (outstanding(c) < (s32)share(p))
 		enqueue(p, c, false);
 	return c;
 }

@@ -5,10 +5,12 @@
  *
  * Bytes are counted from the start of the connection, by both ends alike: of
  * each packet, once, its payload and TP_CREDIT_PACKET for the rest. The limit is
- * cumulative, so a lost grant costs nothing but time; what is sent again needs
- * no credit. A QP begins with TP_UNSCHEDULED packets. From then on it has what
- * the pacer gives: one per device, as fast as its link is, in turn, QPs that
- * repair losses first.
+ * cumulative and stands in every answer, so a lost grant costs nothing but time:
+ * a sender without credit asks by its probe timer. What is sent again needs no
+ * credit. A QP begins with TP_UNSCHEDULED packets. From then on it has what the
+ * pacer gives: one per device, as fast as its link is, in turn, QPs that repair
+ * losses first (once an epoch). A pacer that is asked late makes good for it, up
+ * to what the budget takes on the link.
  *
  * How much a QP may have outstanding is its share of what keeps the link busy:
  * budget / active QPs. So few have what a round trip needs, and many together
@@ -24,6 +26,7 @@ enum {
 	TP_CREDIT_UNIT		= 256,	/* bytes, of the limit on the wire */
 	TP_UNSCHEDULED		= 16,	/* packets */
 	TP_SHARE_LEAST		= 8,	/* packets */
+	TP_BUDGET_MAX		= 65536, /* packets */
 };
 
 /**
@@ -31,13 +34,16 @@ enum {
  * @next, @prev: in the pacer's queue, if @queued
  * @got: bytes received
  * @limit: bytes granted; @limit - @got are outstanding
- * @epoch: of the pacer, when something came last
+ * @unasked: of these, bytes that the pacer has no time reserved for
+ * @epoch: of the pacer, when something came last; 0: nothing did
+ * @preferred: epoch in which it came first for a repair
  */
 struct tp_credit {
 	struct tp_credit *next, *prev;
 	u32 got;
 	u32 limit;
-	u32 epoch;
+	u32 unasked;
+	u32 epoch, preferred;
 	bool queued;
 };
 
@@ -48,6 +54,7 @@ struct tp_credit {
  * @budget: bytes that may be outstanding in all
  * @rate: bytes per ms to give
  * @at_ns: nothing is given before
+ * @begin_ns: until then the link has what QPs send as they begin; little is given
  * @epoch, @epoch_ns: number of the current one; its end
  * @active, @seen: QPs that sent in the last epoch, in this one
  */
@@ -58,7 +65,7 @@ struct tp_pacer {
 	u32 rate;
 	u32 epoch;
 	u32 active, seen;
-	u64 at_ns;
+	u64 at_ns, begin_ns;
 	u64 epoch_ns;
 };
 
@@ -66,17 +73,24 @@ struct tp_pacer {
  * tp_pacer_init() - a device's pacer
  * @payload: of a full packet, bytes
  * @rate: bytes per ms to give in all
- * @budget: packets that may be outstanding in all, what a round trip needs
+ * @budget: packets that may be outstanding in all, what a round trip needs; at most TP_BUDGET_MAX
  */
 void tp_pacer_init(struct tp_pacer *p, u32 payload, u32 rate, u32 budget, u64 now);
+
+/* The link has changed; arguments as above. */
+void tp_pacer_set(struct tp_pacer *p, u32 payload, u32 rate, u32 budget);
 
 /* A QP's credit, at its first PSN. */
 void tp_credit_init(struct tp_credit *c, u32 payload);
 
-/* A new packet came, @len bytes of payload; @rtx: it had been sent before. */
-void tp_credit_got(struct tp_pacer *p, struct tp_credit *c, u32 len, bool rtx, u64 now);
+/**
+ * tp_credit_got() - new packets came
+ * @bytes: sum of their tp_credit_cost()
+ * @rtx: one of them had been sent before
+ */
+void tp_credit_got(struct tp_pacer *p, struct tp_credit *c, u32 bytes, bool rtx, u64 now);
 
-/* The QP goes away, or leaves RTR and RTS. */
+/* The QP goes away, or leaves RTR and RTS; nothing if it is not queued. */
 void tp_credit_leave(struct tp_pacer *p, struct tp_credit *c);
 
 /* Time of the next grant, ns; ~0: nobody wants one. */

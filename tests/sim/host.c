@@ -412,7 +412,7 @@ static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
 		die("QP %u: PSN %u outside of the window", qp->nr, p.psn);
 	}
 	if (s->f.c.credit) {
-		tp_credit_got(&s->host[qp->dst].pacer, &qp->credit, k->len, p.rtx, sim_ns(s));
+		tp_credit_got(&s->host[qp->dst].pacer, &qp->credit, tp_credit_cost(k->len), p.rtx, sim_ns(s));
 		credit_arm(s, &s->host[qp->dst]);
 	}
 	qp->rx_bytes += k->len;

@@ -27,12 +27,24 @@ static void start(void)
 static void got(u32 i, u32 packets, u64 now)
 {
 	while (packets--)
-		tp_credit_got(&pacer, &qp[i], PAY, false, now);
+		tp_credit_got(&pacer, &qp[i], PKT, false, now);
 }
 
 static u32 outstanding(u32 i)
 {
 	return (qp[i].limit - qp[i].got) / PKT;
+}
+
+/* As if all QPs up to @n had begun long ago. */
+static void begun(u32 n)
+{
+	u32 i;
+
+	start();
+	for (i = 0; i < n; i++)
+		qp[i].epoch = pacer.epoch;
+	pacer.seen = n;
+	pacer.at_ns = T0;
 }
 
 TEST(init__unscheduled)
@@ -49,7 +61,7 @@ TEST(grant__alone)
 	u64 now = T0, at = 0;
 	u32 n;
 
-	start();
+	begun(1);
 	got(0, 1, now);
 	for (n = 0; tp_pacer_deadline(&pacer) != ~0ULL; n++) {
 		assert_true(n < 100);
@@ -65,14 +77,125 @@ TEST(grant__alone)
 	assert_ptr_equal(tp_pacer_grant(&pacer, now + 4 * US), &qp[0]);
 }
 
-/* What may be sent unasked is on its way: nothing is granted meanwhile. */
-TEST(grant__unscheduled_takes_its_time)
+/* Of all grants until @end: packets. */
+static u32 granted_until(u64 end)
 {
+	u32 n = 0;
+
+	while (tp_pacer_deadline(&pacer) < end) {
+		u64 at = tp_pacer_deadline(&pacer);
+		struct tp_credit *c = tp_pacer_grant(&pacer, at);
+
+		assert_non_null(c);
+		tp_credit_got(&pacer, c, 4 * PKT, false, at);	/* and it is used at once */
+		n += 4;
+	}
+	return n;
+}
+
+/* What is sent unasked at the begin is on its way: little is granted meanwhile, but not nothing. */
+TEST(begin__takes_its_time)
+{
+	u32 i;
+
 	start();
+	for (i = 0; i < 8; i++)
+		got(i, 10, T0);
+	assert_in_range(granted_until(T0 + 128 * US), 16, 24);
+	assert_in_range(granted_until(T0 + 256 * US), 90, 132);
+}
+
+/* QPs begin all the time: the others go on. */
+TEST(begin__stops_nobody)
+{
+	u64 now;
+	u32 n = 0;
+
+	start();
+	qp[0].epoch = pacer.epoch;
+	got(0, 10, T0);
+	for (now = T0; now < T0 + 6000 * US; now += 10 * US) {	/* each 16 us' worth */
+		tp_credit_init(&qp[1], PAY);
+		tp_credit_leave(&pacer, &qp[1]);
+		got(1, 1, now);
+		tp_credit_leave(&pacer, &qp[1]);
+		n += granted_until(now + 10 * US);
+	}
+	assert_in_range(n, 6000 / 8 - 32, 6000 / 8 + 32);
+}
+
+/* Many that pause and then send a little take what they send, not what they might. */
+TEST(pause__takes_what_is_sent)
+{
+	u32 i, n = 0, sent = 0;
+	u64 now = T0;
+
+	begun(32);
+	for (i = 0; i < 32; i++)
+		qp[i].limit += 30 * PKT;
+	for (n = 0; now < T0 + 50000 * US; now += 10 * US) {
+		got(31, 1, now);
+		sent++;
+		if (now - T0 >= 100 * US * i) {	/* each one now and then: longer than two epochs between */
+			got(i % 31, 1, now);
+			sent++;
+			i += 7;
+		}
+		n += granted_until(now + 10 * US);
+	}
+	assert_true(n > (50000 - sent) / 2);
+}
+
+/* A timer that fires late costs nothing, up to what the budget takes on the link. */
+TEST(grant__late)
+{
+	u32 n;
+
+	begun(1);
+	pacer.budget = 1000 * PKT;
 	got(0, 1, T0);
-	assert_in_range(tp_pacer_deadline(&pacer), T0 + 15 * US, T0 + 16 * US);
-	got(1, 1, T0);
-	assert_in_range(tp_pacer_deadline(&pacer), T0 + 31 * US, T0 + 32 * US);
+	assert_ptr_equal(tp_pacer_grant(&pacer, T0), &qp[0]);
+	for (n = 0; tp_pacer_grant(&pacer, T0 + 100 * US); n++)
+		;
+	assert_in_range(n, 24, 25);
+
+	begun(1);
+	pacer.budget = BUDGET * PKT;
+	got(0, 12, T0);
+	for (n = 0; tp_pacer_grant(&pacer, T0 + 100000 * US); n++)
+		got(0, 4, T0);
+	assert_in_range(n, BUDGET / 4, BUDGET / 4 + 1);
+}
+
+/* Sent in spite of the limit: that is not held against it for ever, nor does any number wrap. */
+TEST(got__beyond_the_limit)
+{
+	u64 now = T0;
+	u32 i;
+
+	begun(1);
+	for (i = 0; i < 3000000; i += 1000) {		/* three times around */
+		got(0, 1000, now);
+		assert_int_equal(qp[0].got - qp[0].limit, TP_SHARE_LEAST * PKT);
+		assert_true(qp[0].queued);
+	}
+	now += 10000 * US;
+	for (i = 0; i < 3; i++)
+		assert_ptr_equal(tp_pacer_grant(&pacer, now), &qp[0]);
+	assert_int_equal(qp[0].limit - qp[0].got, 4 * PKT);
+}
+
+TEST(set__another_link)
+{
+	begun(1);
+	tp_pacer_set(&pacer, 2 * PKT - TP_CREDIT_PACKET, 4 * RATE, BUDGET);
+	got(0, 12, T0);
+	assert_ptr_equal(tp_pacer_grant(&pacer, T0), &qp[0]);
+	assert_int_equal(outstanding(0), 4 + 8);
+	assert_true(tp_pacer_deadline(&pacer) == T0 + 2 * US);
+	tp_pacer_set(&pacer, PAY, 0, ~0U);
+	assert_int_equal(pacer.rate, 1);
+	assert_int_equal(pacer.budget, TP_BUDGET_MAX * PKT);
 }
 
 /* Everybody in turn, whoever sends more often. */
@@ -81,7 +204,7 @@ TEST(grant__in_turn)
 	u32 given[8] = {}, i;
 	u64 now = T0;
 
-	start();
+	begun(8);
 	for (i = 0; i < 8; i++)
 		got(i, 12, now);
 	for (i = 0; i < 800; i++) {
@@ -101,13 +224,33 @@ TEST(grant__who_repairs_comes_first)
 {
 	u64 now = T0;
 
-	start();
+	begun(3);
 	got(0, 15, now);
 	got(1, 15, now);
-	tp_credit_got(&pacer, &qp[2], PAY, true, now);
+	tp_credit_got(&pacer, &qp[2], PKT, true, now);
 	now = tp_pacer_deadline(&pacer);
 	assert_ptr_equal(tp_pacer_grant(&pacer, now), &qp[2]);
 	assert_ptr_equal(tp_pacer_grant(&pacer, now + 4 * US), &qp[0]);
+}
+
+/* Once an epoch: who calls everything a repair does not starve the others. */
+TEST(grant__who_repairs_always)
+{
+	u32 given[2] = {}, i;
+	u64 now = T0;
+
+	begun(2);
+	pacer.budget = 8 * PKT;		/* a grant satisfies, so each stands in line anew */
+	got(0, 15, now);
+	got(1, 15, now);
+	for (i = 0; i < 1000; i++) {
+		struct tp_credit *c = tp_pacer_grant(&pacer, now = tp_pacer_deadline(&pacer));
+
+		given[c - qp]++;
+		tp_credit_got(&pacer, &qp[0], c == &qp[0] ? 4 * PKT : 0, true, now);
+		tp_credit_got(&pacer, &qp[1], c == &qp[1] ? 4 * PKT : 0, false, now);
+	}
+	assert_in_range(given[1], 400, 600);
 }
 
 /* Many together have no more than their least share each. */
@@ -195,9 +338,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RUN(init__unscheduled),
 		RUN(grant__alone),
-		RUN(grant__unscheduled_takes_its_time),
+		RUN(begin__takes_its_time),
+		RUN(begin__stops_nobody),
+		RUN(pause__takes_what_is_sent),
+		RUN(grant__late),
+		RUN(got__beyond_the_limit),
+		RUN(set__another_link),
 		RUN(grant__in_turn),
 		RUN(grant__who_repairs_comes_first),
+		RUN(grant__who_repairs_always),
 		RUN(grant__shares),
 		RUN(epoch__who_stopped),
 		RUN(leave__from_anywhere),
