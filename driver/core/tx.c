@@ -141,12 +141,11 @@ static bool tp_tx_first_lost(struct tp_tx *t, u32 *psn)
 
 /**
  * tp_tx_use_credit() - the peer grants credit
- * @t: packet space that sent nothing yet
+ * @t: packet space; what it sent so far is counted
  */
 void tp_tx_use_credit(struct tp_tx *t)
 {
 	t->credited = true;
-	t->credit_used = 0;
 	t->credit_limit = tp_credit_first(t->payload_hint);
 }
 
@@ -176,15 +175,27 @@ struct tp_sent *tp_tx_use_records(struct tp_tx *t, struct tp_sent *sent, u32 n)
 	return old.sent;
 }
 
+static bool tp_tx_no_credit(const struct tp_tx *t)
+{
+	return t->credited && !tp_before(t->credit_used, t->credit_limit);
+}
+
 /* Is there a new packet that the peer's window and credit let go, and a record for it? */
 static bool tp_tx_may_send_new(struct tp_tx *t, u32 may_start)
 {
-	if (t->nxt == t->wnd_end || (t->credited && !tp_before(t->credit_used, t->credit_limit)))
-		return false;
-	if (!tp_tx_has_new(t, may_start))
+	if (t->nxt == t->wnd_end || tp_tx_no_credit(t) || !tp_tx_has_new(t, may_start))
 		return false;
 	t->more = t->nxt - t->una >= t->records;
 	return !t->more;
+}
+
+/* Nothing new may leave: count it if that is for want of credit, until something does. */
+static void tp_tx_note_starved(struct tp_tx *t, u32 may_start)
+{
+	if (t->starved || t->hold_new || !tp_tx_no_credit(t) || !tp_tx_has_new(t, may_start))
+		return;
+	t->starved = true;
+	t->c_starved++;
 }
 
 /**
@@ -211,6 +222,7 @@ bool tp_tx_burst(struct tp_tx *t, u64 now, u32 max_pkts, u32 may_start, struct t
 	if (!rtx && (t->hold_new || !tp_tx_may_send_new(t, may_start))) {
 		if (t->more && !t->records)	/* no ack will come to try again */
 			t->retry_at_ns = now + TP_LOCAL_RETRY * 1000ULL;
+		tp_tx_note_starved(t, may_start);
 		return false;
 	}
 	room = tp_tx_room(t, max_pkts, now_us);
@@ -341,6 +353,7 @@ static void tp_tx_record(struct tp_tx *t, const struct tp_burst *b, const struct
 		t->next_msn++;
 	}
 	t->nxt++;
+	t->starved = false;
 	t->credit_used += tp_credit_cost(o->len);
 	t->c_sent++;
 }

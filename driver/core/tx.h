@@ -130,6 +130,7 @@ enum { TP_BURST_MAX = 32 };
  * @doubt: TP_DOUBT_*, about the packet @doubt_psn, whose bytes can't be read again
  * @doubt_id: first probe whose answer settles it
  * @credited: the peer grants credit; else @credit_limit has no meaning
+ * @starved: new data wait for credit, and were counted
  * @credit_used, @credit_limit: bytes sent, and allowed, as credit.h counts them
  * @limited: the last attempt to send was stopped by the congestion window
  * @more: it was stopped for want of records
@@ -179,6 +180,7 @@ struct tp_tx {
 	bool probe_wanted;
 	u8 doubt;
 	bool credited;
+	bool starved;
 	bool limited;
 	bool more;
 	bool hold_new;
@@ -219,6 +221,7 @@ struct tp_tx {
 	u64 retry_at_ns;
 	u64 quiet_until_ns;
 	u32 rng;
+	u32 c_starved;		/* events: new data had to wait for credit; wraps */
 	struct tp_paths *paths;
 	struct tp_sent *sent;
 	struct tp_cc cc;
@@ -292,7 +295,10 @@ static inline u32 tp_tx_records(const struct tp_tx *t)
  */
 struct tp_sent *tp_tx_use_records(struct tp_tx *t, struct tp_sent *sent, u32 n);
 
-/* The peer grants credit: send no more than TP_UNSCHEDULED full packets before it does. At the start only. */
+/*
+ * The peer is said to grant credit: send no more than TP_UNSCHEDULED full packets before it does. From
+ * the first answer on, that tells: one that names no limit ends it, one that names one begins it.
+ */
 void tp_tx_use_credit(struct tp_tx *t);
 
 /**
@@ -343,7 +349,7 @@ bool tp_tx_ack_valid(const struct tp_tx *t, const struct tp_ack *a);
 /**
  * tp_tx_ack() - news from the peer about this space
  * Malformed or stale reports (points beyond nxt, exec above cum, going back) change nothing.
- * Return: true if anything new was received, executed or found lost.
+ * Return: true if anything new was received, executed, granted or found lost.
  */
 bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a);
 

@@ -204,13 +204,23 @@ static void tp_tx_take_received(struct tp_tx *t, const struct tp_ack *a, u32 cum
 	tp_tx_look_until(t, t->una);
 }
 
-/* A cumulative limit, in units; one that is less is an old one. */
-static void tp_tx_take_credit(struct tp_tx *t, u32 units)
+/*
+ * A cumulative limit, in units; one that is less is an old one. A peer that grants names it in every
+ * answer: whatever HELLO said, or failed to say, nobody waits for what never comes.
+ * Return: is there more than before?
+ */
+static bool tp_tx_take_credit(struct tp_tx *t, const struct tp_ack *a)
 {
-	u32 limit = tp_extend24(units, t->credit_limit / TP_CREDIT_UNIT) * TP_CREDIT_UNIT;
+	u32 limit;
 
-	if (tp_before(t->credit_limit, limit))
-		t->credit_limit = limit;
+	if (a->credited && !t->credited)
+		tp_tx_use_credit(t);
+	t->credited = a->credited;
+	limit = tp_extend24(a->credit, t->credit_limit / TP_CREDIT_UNIT) * TP_CREDIT_UNIT;
+	if (!a->credited || !tp_before(t->credit_limit, limit))
+		return false;
+	t->credit_limit = limit;
+	return true;
 }
 
 static bool tp_tx_take_executed(struct tp_tx *t, const struct tp_ack *a, u32 exec)
@@ -220,8 +230,6 @@ static bool tp_tx_take_executed(struct tp_tx *t, const struct tp_ack *a, u32 exe
 
 	if (a->mpr)
 		t->mpr = min_t(u8, a->mpr, TP_MPR);
-	if (a->credited)
-		tp_tx_take_credit(t, a->credit);
 	if (tp_before(exec, t->exec))
 		return false;
 	t->exec = exec;
@@ -436,14 +444,14 @@ static void tp_tx_find_lost(struct tp_tx *t, struct tp_scan *s, u64 now)
  * @t: packet space
  * @now: ns
  * @a: PSNs as on the wire
- * Return: true if anything new was received, executed or found lost.
+ * Return: true if anything new was received, executed, granted or found lost.
  */
 bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 {
 	struct tp_news n;
 	struct tp_scan s = { .news = &n };
 	u32 exec, cum;
-	bool moved;
+	bool moved, granted;
 
 	if (!tp_tx_ack_points(t, a, &exec, &cum))
 		return false;
@@ -456,6 +464,7 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 		tp_tx_duplicate(t, n.now_us);
 	tp_tx_take_received(t, a, cum, &n);
 	moved = tp_tx_take_executed(t, a, exec);
+	granted = tp_tx_take_credit(t, a);
 	tp_tx_take_probe(t, now, a, &n);
 	tp_tx_feed_paths(t, a, &n);
 	tp_tx_find_lost(t, &s, now);
@@ -464,5 +473,5 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 			  READ_ONCE(t->paths->base_us), a->ce, t->limited, n.now_us);
 	if (n.any || moved)
 		tp_tx_wake(t, now);
-	return n.any || moved || s.bytes;
+	return n.any || moved || granted || s.bytes;
 }

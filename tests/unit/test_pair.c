@@ -68,6 +68,9 @@ struct cfg {
 	u64 rq_every_ns;
 	u8 rnr_timer, rnr_retry, retry_cnt;
 	u64 timeout_ns;
+	u32 grants;			/* mask of hosts that grant credit, BIT(A) | BIT(B), */
+	u32 budget;			/* packets, */
+	u32 rate;			/* bytes per ms */
 	u64 limit_ns;			/* fail if not over by then */
 	bool bulk;			/* big WRITEs into one area, no shadow: for goodput */
 	bool disjoint;			/* WRITEs that never overlap in flight */
@@ -126,6 +129,8 @@ struct host {
 	u64 wake;
 	u64 timer;
 	u64 deadline;
+	struct tp_pacer pacer;
+	struct tp_credit credit;
 };
 
 struct sim {
@@ -426,9 +431,13 @@ static void ack(struct sim *s, u8 src, struct tp_ack *a)
 {
 	u8 buf[TP_MAX_ACK];
 	struct tp_paths *g = src == A ? &s->paths : &s->rpaths;
-	u32 n = tp_wire_encode_ack(a, buf);
 	u8 ev = tp_path_pick(g, &s->ack_rng, TP_NO_PATH, (u32)(s->now / US));
+	u32 n;
 
+	a->credited = s->c->grants & BIT(src);
+	if (a->credited)
+		a->credit = s->host[src].credit.limit / TP_CREDIT_UNIT;
+	n = tp_wire_encode_ack(a, buf);
 	if (trace)
 		printf("%8lu.%03lu %c> ack space %u syn %u exec %u cum %u words %u\n",
 		       (unsigned long)(s->now / US), (unsigned long)(s->now % US), 'A' + src,
@@ -450,6 +459,15 @@ static void let_go(struct held *h)
 	free(h->bytes);
 	free(h->tags);
 	memset(h, 0, sizeof(*h));
+}
+
+/* A new packet is safe. */
+static void count(struct sim *s, u8 who, const struct tp_pkt *p, u32 len)
+{
+	struct host *h = &s->host[who];
+
+	if (s->c->grants & BIT(who))
+		tp_credit_got(&h->pacer, &h->credit, tp_credit_cost(len), p->rtx, s->now);
 }
 
 /* READ data may be newer than the READ's turn, but not older, nor from behind a fence. */
@@ -509,11 +527,12 @@ static void take_response(struct sim *s, struct tp_pkt *p, const u8 *bytes, u32 
 		break;
 	case TP_TAKE_DUP:
 		s->needless++;
-		break;
+		return;
 	default:
 		sim_check(s, s->q.dead);
 		return;
 	}
+	count(s, A, p, len);
 	while (tp_req_response_ready(&s->q)) {
 		h = &s->rheld[s->q.rx.exec % TP_WINDOW];
 		if (h->used) {
@@ -736,13 +755,14 @@ static void take_request(struct sim *s, struct tp_pkt *p, const u8 *bytes, u32 l
 		break;
 	case TP_TAKE_DUP:
 		s->needless++;
-		break;
+		return;
 	case TP_TAKE_OUTSIDE:
 		sim_check(s, s->r.syndrome == TP_SYN_NAK);
-		break;
+		return;
 	default:
 		sim_fail(s, "bad packet");
 	}
+	count(s, B, p, len);
 	run_ready(s);
 }
 
@@ -866,7 +886,22 @@ static u64 next_time(const struct sim *s)
 
 	t = min(t, min(s->host[A].timer, s->host[B].timer));
 	t = min(t, s->rq_next);
+	t = min(t, max(s->now, tp_pacer_deadline(&s->host[A].pacer)));
+	t = min(t, max(s->now, tp_pacer_deadline(&s->host[B].pacer)));
 	return s->nheap ? min(t, s->heap[0]->at) : t;
+}
+
+/* Whose turn it is, answers unasked. */
+static void grant(struct sim *s, u8 who)
+{
+	struct host *h = &s->host[who];
+
+	if (!tp_pacer_grant(&h->pacer, s->now))
+		return;
+	while (tp_pacer_grant(&h->pacer, s->now))
+		;
+	*(who == A ? &s->q.rx.ack_wanted : &s->r.rx.ack_wanted) = true;
+	settle(s, who);
 }
 
 static void step(struct sim *s)
@@ -874,6 +909,8 @@ static void step(struct sim *s)
 	u8 who;
 
 	s->now = next_time(s);
+	grant(s, A);
+	grant(s, B);
 	while (s->nheap && s->heap[0]->at <= s->now)
 		arrive(s, heap_pop(s));
 	if (s->rq_next <= s->now) {
@@ -1018,6 +1055,7 @@ static void start(struct sim *s, const struct cfg *c)
 		.rnr_retry = c->rnr_retry, .timeout_ns = c->timeout_ns,
 	};
 	struct tp_resp_attr rat = { .psn = at.psn, .max_dest_rd = c->max_rd, .rnr_timer = c->rnr_timer };
+	u32 i;
 
 	memset(s, 0, sizeof(*s));
 	s->c = c;
@@ -1036,6 +1074,15 @@ static void start(struct sim *s, const struct cfg *c)
 	s->rq_next = c->rq_ahead && c->rq_every_ns ? s->now + c->rq_every_ns : ~0ULL;
 	s->host[A] = (struct host) { .last = &s->host[A].first, .wake = ~0ULL, .timer = ~0ULL };
 	s->host[B] = (struct host) { .last = &s->host[B].first, .wake = ~0ULL, .timer = ~0ULL };
+	for (i = A; i <= B; i++) {
+		tp_pacer_init(&s->host[i].pacer, c->payload, c->rate, c->budget, s->now);
+		tp_credit_init(&s->host[i].credit, c->payload);
+	}
+	/* What HELLO said: the truth, nothing, or what is not so. */
+	if (c->grants && rnd(&s->rnd, 2))
+		tp_tx_use_credit(&s->q.tx);
+	if (c->grants && rnd(&s->rnd, 2))
+		tp_tx_use_credit(&s->r.tx);
 	make_messages(s);
 }
 
@@ -1293,6 +1340,35 @@ TEST(pair__reads_and_atomics_only)
 }
 
 /* --- receiver not ready --- */
+
+/* One end grants or both, much or little, whatever is lost: nobody waits for ever, and little is sent unasked. */
+TEST(pair__credit)
+{
+	struct cfg c = base;
+
+	c.rate = 40000;
+	for (c.grants = BIT(A); c.grants <= (BIT(A) | BIT(B)); c.grants++) {
+		c.name = "credit";
+		c.budget = 64;
+		c.loss = 0;
+		run_seeds(c, 6);
+		c.name = "credit, least budget, late timers";
+		c.budget = 1;
+		c.late_ns = 5 * MS;
+		run_seeds(c, 6);
+		c.name = "credit, loss";
+		c.loss = 200000;
+		run_seeds(c, 6);
+		c.name = "credit, slow";
+		c.loss = 20000;
+		c.late_ns = 0;
+		c.rate = 500;
+		c.verbs = 1 << TP_WRITE | 1 << TP_READ;
+		run_seeds(c, 6);
+		c.rate = 40000;
+		c.verbs = ALL_VERBS;
+	}
+}
 
 TEST(pair__rnr)
 {
@@ -1656,6 +1732,7 @@ int main(void)
 		RUN(pair__deep_queue_of_small_messages),
 		RUN_LONG(pair__big_messages),
 		RUN(pair__reads_and_atomics_only),
+		RUN(pair__credit),
 		RUN(pair__rnr),
 		RUN(pair__rnr_exhausted),
 		RUN_LONG(pair__path_dies_and_returns),

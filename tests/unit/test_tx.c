@@ -1242,12 +1242,20 @@ TEST(credit__ends_what_is_sent)
 
 TEST(credit__not_for_what_is_sent_again)
 {
+	struct tp_ack a;
+	u32 i;
+
 	start(1);
 	tp_tx_use_credit(&t);
 	post(TP_WRITE, 60 * PAY);
 	send_all(4);
 	now += 300 * US;
-	sack(0, 0, 4, 16);
+	a = ack_of(0, 0);
+	for (i = 4; i < 16; i++)
+		sack_bit(&a, 0, i);
+	a.credited = true;
+	a.credit = t.credit_limit / TP_CREDIT_UNIT;
+	tp_tx_ack(&t, now, &a);
 	assert_int_equal(t.lost, 4);
 	assert_int_equal(burst(10), 4);
 	assert_true(last.rtx);
@@ -1266,13 +1274,101 @@ TEST(credit__numbers_wrap)
 	assert_true(burst(10) >= 8);
 }
 
-TEST(credit__nobody_asked_for)
+/* HELLO was lost: the first answer says it. What was sent before counts. */
+TEST(credit__begins_by_an_answer)
 {
 	start(4);
 	post(TP_WRITE, 60 * PAY);
-	credit(1);
+	assert_int_equal(burst(10), 10);
+	credit(12 * tp_credit_cost(PAY));
+	send_all(10);
+	assert_int_equal(t.c_sent, TP_UNSCHEDULED);
+	credit(20 * tp_credit_cost(PAY));
+	send_all(10);
+	assert_int_equal(t.c_sent, 20);
+	credit(40 * tp_credit_cost(PAY));
+	send_all(10);
+	assert_int_equal(t.c_sent, 40);
+}
+
+/* HELLO was wrong, or of an earlier life of the peer. */
+TEST(credit__ends_by_an_answer)
+{
+	start(4);
+	tp_tx_use_credit(&t);
+	post(TP_WRITE, 60 * PAY);
+	send_all(10);
+	assert_int_equal(t.c_sent, TP_UNSCHEDULED);
+	assert_int_equal(t.c_starved, 1);
+	ack(0, 0);
 	send_all(10);
 	assert_int_equal(t.c_sent, 60);
+}
+
+/* Waiting is counted once until something new leaves; not what waits for other things. */
+TEST(credit__waits_are_counted)
+{
+	start(4);
+	tp_tx_use_credit(&t);
+	post(TP_WRITE, TP_UNSCHEDULED * PAY);
+	send_all(10);
+	assert_int_equal(t.c_starved, 0);	/* nothing waits */
+	post(TP_WRITE, 60 * PAY);
+	t.hold_new = true;
+	assert_false(burst(1));
+	assert_int_equal(t.c_starved, 0);
+	t.hold_new = false;
+	assert_false(burst(1));
+	assert_false(burst(1));
+	assert_int_equal(t.c_starved, 1);
+	credit(20 * tp_credit_cost(PAY));
+	send_all(10);
+	assert_int_equal(t.c_sent, 20);
+	assert_int_equal(t.c_starved, 2);
+}
+
+/*
+ * The last grant is lost, and all before it is received: nobody has anything to say, so the sender must
+ * ask, and an answer tells. The receiver's side: what it counted, and a limit that it thinks is known.
+ */
+TEST(credit__last_grant_is_lost)
+{
+	u32 cost = tp_credit_cost(PAY), i;
+	struct tp_credit c;
+	struct tp_pacer p;
+	struct tp_pkt pkt;
+	struct tp_ack a;
+	u8 ev;
+
+	start(4);
+	tp_pacer_init(&p, PAY, 1000000, 8, now);
+	tp_credit_init(&c, PAY);
+	tp_tx_use_credit(&t);
+	post(TP_WRITE, 60 * PAY);
+	send_all(10);
+	tp_credit_got(&p, &c, TP_UNSCHEDULED * cost, false, now);
+	a = ack_of(TP_UNSCHEDULED, TP_UNSCHEDULED);
+	a.credited = true;
+	a.credit = c.limit / TP_CREDIT_UNIT;
+	tp_tx_ack(&t, now, &a);
+	assert_false(burst(1));
+	while (tp_pacer_deadline(&p) != ~0ULL)		/* lost, all of them */
+		assert_ptr_equal(tp_pacer_grant(&p, now = max(now, tp_pacer_deadline(&p))), &c);
+	assert_true(t.una == t.nxt);
+	for (i = 0; i < 3; i++) {			/* so are the first questions */
+		assert_true(tp_tx_deadline(&t) <= now + 1000 * MS);
+		now = max(now, tp_tx_deadline(&t));
+		tp_tx_timeout(&t, now);
+		assert_false(burst(1));
+		assert_true(tp_tx_probe(&t, now, &pkt, &ev));
+	}
+	a.probe = true;
+	a.probe_id = pkt.probe_id;
+	a.credit = c.limit / TP_CREDIT_UNIT;
+	tp_tx_ack(&t, now, &a);
+	send_all(10);
+	assert_int_equal(t.c_sent, TP_UNSCHEDULED + 8);
+	assert_true(tp_tx_deadline(&t) <= now + 1000 * MS);
 }
 
 /* --- whom probes follow --- */
@@ -2327,7 +2423,10 @@ int main(void)
 		RUN(credit__ends_what_is_sent),
 		RUN(credit__not_for_what_is_sent_again),
 		RUN(credit__numbers_wrap),
-		RUN(credit__nobody_asked_for),
+		RUN(credit__begins_by_an_answer),
+		RUN(credit__ends_by_an_answer),
+		RUN(credit__waits_are_counted),
+		RUN(credit__last_grant_is_lost),
 		RUN(probe__follows_what_is_missing),
 		RUN(probe__not_for_what_was_received),
 		RUN(probe__at_most_four_at_once),
