@@ -202,7 +202,12 @@ void tp_resp_nak(struct tp_resp *r, enum tp_nak nak)
 static bool retire_implied(struct tp_resp *r, u32 done, u64 now)
 {
 	struct tp_tx *t = &r->tx;
-	struct tp_ack a = { .space = TP_RESPONSE, .value = CREDITS_UNKNOWN };
+	struct tp_ack a = {
+		.space = TP_RESPONSE,
+		.value = CREDITS_UNKNOWN,
+		.credited = t->credited,	/* of that the request says nothing */
+		.credit = t->credit_limit / TP_CREDIT_UNIT,
+	};
 	const struct tp_op *op;
 
 	if (tp_diff(done, t->head) > 0) {

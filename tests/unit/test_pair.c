@@ -131,6 +131,7 @@ struct host {
 	u64 deadline;
 	struct tp_pacer pacer;
 	struct tp_credit credit;
+	bool told;			/* by an answer, whether the other one grants credit */
 };
 
 struct sim {
@@ -810,6 +811,7 @@ static void take_packet(struct sim *s, struct packet *k)
 			tp_req_ack(&s->q, s->now, &a);
 		else
 			tp_resp_ack(&s->r, s->now, &a);
+		s->host[k->dst].told = true;
 		return;
 	}
 	hdr = tp_wire_decode(&p, k->buf, k->len);
@@ -830,10 +832,12 @@ static void take_packet(struct sim *s, struct packet *k)
 
 static void settle(struct sim *s, u8 who)
 {
+	const struct tp_tx *t = who == A ? &s->q.tx : &s->r.tx;
 	struct host *h = &s->host[who];
 	struct tp_ack a;
 	u64 d;
 
+	sim_check(s, !h->told || t->credited == !!(s->c->grants & BIT(!who)));
 	if (who == A) {
 		pump_a(s);
 		if (tp_req_take_ack(&s->q, &a))
