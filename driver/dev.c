@@ -97,6 +97,7 @@ static struct spray_dev *spray_dev_alloc(struct net *net)
 	mutex_init(&dev->counter_lock);
 	hash_init(dev->peers);
 	spin_lock_init(&dev->peers_lock);
+	spray_pacer_alloc(&dev->pacer);
 	dev->icrc = spray_use_icrc;
 	spray_dev_limits(dev);
 	ib_set_device_ops(&dev->ib, &spray_dev_ops);
@@ -166,6 +167,11 @@ static int spray_dev_attach(struct spray_dev *dev, struct net_device *ndev)
 	if (err)
 		return err;
 	dev->port_state = spray_port_state(dev);
+	err = spray_pacer_init(dev, READ_ONCE(spray_credit), READ_ONCE(spray_credit_mbits));
+	if (err) {
+		spray_refuse(ndev, "its speed is not known (is it up?), and credit needs it; see parameter credit_mbits");
+		return err;
+	}
 	sn = spray_net_join(dev_net(ndev), dev);
 	if (IS_ERR(sn)) {
 		if (PTR_ERR(sn) == -EADDRINUSE)
@@ -204,6 +210,12 @@ static void spray_port_update(struct spray_dev *dev)
 	ib_dispatch_event(&ev);
 }
 
+static void spray_dev_follow(struct spray_dev *dev)
+{
+	spray_port_update(dev);
+	spray_pacer_follow(dev);
+}
+
 /* The device may be gone already: only ib_core can tell. */
 static void spray_dev_settle(struct net_device *ndev, const struct net *net)
 {
@@ -215,7 +227,7 @@ static void spray_dev_settle(struct net_device *ndev, const struct net *net)
 		if (ndev->reg_state != NETREG_REGISTERED || !net_eq(dev_net(ndev), net))
 			ib_unregister_device_queued(ib);
 		else
-			spray_port_update(to_sdev(ib));
+			spray_dev_follow(to_sdev(ib));
 		ib_device_put(ib);
 	}
 	rtnl_unlock();
@@ -256,7 +268,7 @@ static int spray_newlink(const char *name, struct net_device *ndev)
 
 /* --- following --- */
 
-/* MTU, speed and addresses are read when asked for, or ib_core sees to them. */
+/* MTU, speed and addresses are read when asked for, or ib_core sees to them; but the pacer is told. */
 static int spray_netdev_event(struct notifier_block *nb, unsigned long event, void *ptr)
 {
 	struct net_device *ndev = netdev_notifier_info_to_dev(ptr);
@@ -271,7 +283,8 @@ static int spray_netdev_event(struct notifier_block *nb, unsigned long event, vo
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
-		spray_port_update(to_sdev(ib));
+	case NETDEV_CHANGEMTU:
+		spray_dev_follow(to_sdev(ib));
 		break;
 	}
 	ib_device_put(ib);
@@ -290,6 +303,7 @@ void spray_dev_dealloc(struct ib_device *ib)
 
 	if (dev->sn)
 		spray_net_leave(dev->sn, dev);
+	spray_pacer_exit(&dev->pacer);
 	rcu_barrier();
 	WARN_ON_ONCE(!xa_empty(&dev->mrs) || !xa_empty(&dev->ahs) || !hash_empty(dev->peers));
 	WARN_ON_ONCE(!xa_empty(&dev->counters));

@@ -4,11 +4,13 @@
 #define SPRAY_DEV_H
 
 #include <linux/hashtable.h>
+#include <linux/hrtimer.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 
+#include "core/credit.h"
 #include "jitter.h"
 #include "stats.h"
 
@@ -37,6 +39,27 @@ enum {
 	SPRAY_MAX_KEYS		= (1 << 24) - 1, /* MRs and MWs; an index is 24 bits */
 };
 
+struct spray_timer {
+	struct hrtimer t;
+	u64 armed;	/* ns it will fire at, ~0 = not armed; only ever moved earlier while pending */
+};
+
+/**
+ * struct spray_pacer - gives credit to those who send to the device: grant.c
+ * @lock: bh, leaf; @core, @timer.armed, and the struct tp_credit of all QPs
+ * @budget: packets that may be outstanding in all; 0: no credit is granted. Does not change
+ * @mbits: rate of the link, Mbit/s; RTNL
+ * @follows: @mbits is what the net_device says, else what the parameter said
+ */
+struct spray_pacer {
+	spinlock_t lock;
+	struct tp_pacer core;
+	struct spray_timer timer;
+	u32 budget;
+	u32 mbits;
+	bool follows;
+};
+
 /**
  * struct spray_dev - one soft RNIC
  * @ndev: its net_device; the reference of ib_device_set_netdev() and one of our own
@@ -50,6 +73,7 @@ enum {
  * @gsi: QP 1, or NULL; under devs_lock of the namespace
  * @peers: destinations, by address; @peers_lock is a leaf, irqsave (ib_cm makes AHs with IRQs off)
  * @held: bytes of held packets over all QPs (device pool)
+ * @pacer: of credit
  * @counters: number -> struct spray_qp_counter
  * @counter_lock: mutex; who adds to or sums up @counters and @counted
  * @counted: what counters had counted that are gone
@@ -75,6 +99,7 @@ struct spray_dev {
 	DECLARE_HASHTABLE(peers, SPRAY_PEER_HASH_BITS);
 	spinlock_t peers_lock;
 	atomic_long_t held;
+	struct spray_pacer pacer;
 	struct xarray counters;
 	u32 counter_next;
 	struct mutex counter_lock;
@@ -149,6 +174,8 @@ extern const struct ib_device_ops spray_dev_ops;
 extern unsigned short spray_port;	/* module parameter: UDP port, host order */
 extern unsigned int spray_max_objects;	/* module parameter: the same */
 extern bool spray_use_icrc;		/* module parameter: for links made from now on */
+extern unsigned int spray_credit;	/* the same: packets, 0 = none is granted */
+extern unsigned int spray_credit_mbits;	/* the same: 0 = what the net_device says */
 
 int spray_dev_init(void);		/* notifier, link type: from here on devices come */
 void spray_dev_exit(void);		/* after it there is none and none can come */
@@ -156,6 +183,23 @@ void spray_dev_exit(void);		/* after it there is none and none can come */
 void spray_dev_net_exit(struct net *net);
 /* ib_device_ops.dealloc_driver */
 void spray_dev_dealloc(struct ib_device *ib);
+
+/* --- grant.c: the pacer of a device --- */
+void spray_pacer_alloc(struct spray_pacer *p);
+/* Nobody uses it any more. Sleeps. */
+void spray_pacer_exit(struct spray_pacer *p);
+/**
+ * spray_pacer_init() - have the device grant credit
+ * @budget: packets that may be outstanding in all; 0: it grants none
+ * @mbits: rate of the link, Mbit/s; 0: what the net_device says
+ * RTNL held. Return: 0, or -ENODATA if the net_device does not say.
+ */
+int spray_pacer_init(struct spray_dev *dev, u32 budget, u32 mbits);
+/* The net_device has changed. RTNL held. */
+void spray_pacer_follow(struct spray_dev *dev);
+
+/* What a net_device says of its speed, Mbit/s; 0: nothing. RTNL held. */
+u32 spray_link_mbits(struct net_device *ndev);
 
 /* The state that the net_device is in now, as a port state. */
 enum ib_port_state spray_port_state(const struct spray_dev *dev);

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/udp.h>
 #include <net/net_ratelimit.h>
 
 #include "compat.h"
@@ -15,22 +12,15 @@ enum {
 	SPRAY_SAFE_MTU		= 1500,
 };
 
-static u32 spray_mtu_payload(const struct spray_peer *peer, u32 mtu)
-{
-	u32 over = (peer->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr)) +
-		   sizeof(struct udphdr) + TP_DATA_OVERHEAD;
-
-	return mtu > over + 256 ? (mtu - over) & ~7U : 256;
-}
-
 static void spray_hello_send(struct spray_peer *peer, bool reply)
 {
 	struct tp_hello h = {
 		.reply = reply,
 		.version = SPRAY_HELLO_VERSION,
-		.flags = peer->dev->icrc ? TP_HELLO_ICRC : 0,
+		.flags = (peer->dev->icrc ? TP_HELLO_ICRC : 0) |
+			 (peer->dev->pacer.budget ? TP_HELLO_CREDIT : 0),
 		.mpr = TP_MPR,
-		.max_payload = spray_mtu_payload(peer, READ_ONCE(peer->dev->ndev->mtu)),
+		.max_payload = spray_mtu_payload(peer->v6, READ_ONCE(peer->dev->ndev->mtu)),
 	};
 	u32 entropy = peer->paths.p[peer->hello_tries % TP_PATHS].entropy;
 	u32 room = TP_BTH_LEN + TP_HELLO_LEN + TP_ICRC_LEN, n;
@@ -87,7 +77,7 @@ u32 spray_hello_payload(const struct spray_peer *peer, u32 payload)
 {
 	u32 most = READ_ONCE(peer->max_payload);
 
-	return min(payload, most ? most : spray_mtu_payload(peer, SPRAY_SAFE_MTU));
+	return min(payload, most ? most : spray_mtu_payload(peer->v6, SPRAY_SAFE_MTU));
 }
 
 /* What a peer says of itself; once for each destination that it is to us. */
@@ -96,6 +86,7 @@ static void spray_hello_take(struct spray_peer *peer, const void *arg)
 	const struct tp_hello *h = arg;
 
 	WRITE_ONCE(peer->max_payload, max_t(u32, h->max_payload & ~7U, 256));
+	WRITE_ONCE(peer->grants, !!(h->flags & TP_HELLO_CREDIT));
 	WRITE_ONCE(peer->hello, SPRAY_HELLO_KNOWN);
 }
 

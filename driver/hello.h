@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * HELLO: what two endpoints tell each other, once per destination: version,
- * ICRC mode, largest payload, window. Asked when a QP becomes connected and,
+ * ICRC mode, credit, largest payload, window. Asked when a QP becomes connected and,
  * with back-off, as long as QPs send there without having been answered;
  * answered statelessly. Until then, and for peers that never answer,
  * conservative defaults hold: packets that fit 1500 bytes.

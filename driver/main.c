@@ -22,6 +22,14 @@ unsigned int spray_max_objects = SPRAY_MAX_OBJECTS;
 module_param_named(max_objects, spray_max_objects, uint, 0644);
 MODULE_PARM_DESC(max_objects, "most QPs, and as many each of PDs, CQs, SRQs, MRs, MWs and AHs, of links added from now on (default, and most, 1048576)");
 
+unsigned int spray_credit;
+module_param_named(credit, spray_credit, uint, 0644);
+MODULE_PARM_DESC(credit, "grant credit to those who send, on links added from now on: packets that may be on their way to a link in all, what a round trip needs (default 0: none is granted; most 65536)");
+
+unsigned int spray_credit_mbits;
+module_param_named(credit_mbits, spray_credit_mbits, uint, 0644);
+MODULE_PARM_DESC(credit_mbits, "rate of links added from now on, Mbit/s, that credit is granted at (default 0: what the net_device says)");
+
 #ifdef SPRAY_DEBUG
 unsigned int spray_jitter_us;
 module_param_named(jitter, spray_jitter_us, uint, 0644);

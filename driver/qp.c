@@ -178,6 +178,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	spin_lock_bh(&qp->req.lock);
 	qp->epoch++;
 	qp->req.live = false;
+	spray_grant_end(qp, TP_RESPONSE);
 	qp->req.flushing = false;
 	qp->req.drain = false;
 	qp->req.payload = SPRAY_RING_ALIGN;	/* what is only flushed needs some value */
@@ -201,6 +202,7 @@ static void spray_halves_reset(struct spray_qp *qp)
 	spin_lock_bh(&qp->resp.lock);
 	qp->resp.epoch = qp->epoch;
 	qp->resp.live = false;
+	spray_grant_end(qp, TP_REQUEST);
 	qp->resp.flushing = false;
 	qp->resp.failed = false;
 	qp->resp.comm_est = false;
@@ -281,11 +283,14 @@ static int spray_to_rtr(struct spray_qp *qp, const struct rdma_ah_attr *av)
 
 	spin_lock_bh(&qp->resp.lock);
 	tp_resp_init(&qp->resp.core, &pa);
+	spray_grant_begin(qp, TP_REQUEST);
 	/* Responses are numbered from the requester's first PSN: the one that is known by now. */
 	if (at->max_dest_rd_atomic)
 		tp_resp_start_tx(&qp->resp.core, at->dest_qp_num, at->rq_psn, qp->resp.ops,
 				 roundup_pow_of_two(at->max_dest_rd_atomic), qp->payload,
 				 &qp->peer->paths, get_random_u32(), ktime_get_ns());
+	if (at->max_dest_rd_atomic && READ_ONCE(qp->peer->grants))
+		tp_tx_use_credit(&qp->resp.core.tx);
 	qp->resp.live = true;
 	spin_unlock_bh(&qp->resp.lock);
 	return 0;
@@ -319,6 +324,9 @@ static void spray_to_rts(struct spray_qp *qp)
 	spin_lock_bh(&qp->req.lock);
 	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1),
 		    &qp->peer->paths, get_random_u32(), now);
+	if (READ_ONCE(qp->peer->grants))
+		tp_tx_use_credit(&qp->req.core.tx);
+	spray_grant_begin(qp, TP_RESPONSE);
 	qp->req.live = true;
 	spin_unlock_bh(&qp->req.lock);
 }
@@ -327,6 +335,7 @@ void spray_req_set_err(struct spray_qp *qp)
 {
 	lockdep_assert_held(&qp->req.lock);
 	qp->req.live = false;
+	spray_grant_end(qp, TP_RESPONSE);
 	qp->req.flushing = true;
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
 }
@@ -363,6 +372,7 @@ static void spray_resp_to_err(struct spray_qp *qp, u32 epoch)
 	/* Once a life, when its last receive from the SRQ is complete: below, before anybody is told. */
 	qp->resp.last_wqe |= qp->ib.srq && !qp->resp.flushing;
 	qp->resp.live = false;
+	spray_grant_end(qp, TP_REQUEST);
 	qp->resp.flushing = true;
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
 	spray_hold_drop(qp, &qp->resp.hold);

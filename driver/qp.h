@@ -20,6 +20,7 @@
  *                         entry is copied out or a QP gets in line, nothing else.
  *   mr_lock               bh. Work requests that change a key; see mr.h.
  *   cq.lock               irqsave, leaf. Post, poll, arm from any context.
+ *   pacer.lock            bh, leaf. Credit of all QPs of a device; see grant.c.
  *   devs_lock             bh. Devices of a namespace; peers_lock nests in it.
  *   xa_lock of QPs, MRs   bh, leaves.
  *   xa_lock of AHs; peers_lock                           irqsave, leaves.
@@ -27,9 +28,9 @@
  * Path state (struct tp_paths) needs no lock: single-word hints, see core/path.h.
  *
  * WHO RUNS IN THEM. The socket's softirq (one CPU per socket at a time), the
- * QP's hrtimers (soft mode: softirq), a user's doorbell (process context, BH
- * off), a kernel poster where interrupts are on, and the QP's tasklet in its
- * stead where they are off.
+ * QP's hrtimers (soft mode: softirq), the device's that grants credit (the same),
+ * a user's doorbell (process context, BH off), a kernel poster where interrupts
+ * are on, and the QP's tasklet in its stead where they are off.
  *
  * WHY COPYING UNDER THE LOCK: a copy precedes, in lock order, the commit that
  * marks its packet received, hence the completion that covers it, hence the
@@ -46,7 +47,9 @@
  * under the same lock before its tasklet is killed, so none is woken after.
  *
  * LIFETIME. The receiver finds a QP under the table's xa_lock and takes a
- * reference there; the table holds one. Destroy removes it from the table,
+ * reference there; the table holds one. The pacer's timer finds it in the
+ * pacer's queue, under that lock, and takes one, too: a half leaves the queue
+ * as it leaves service. Destroy removes it from the table,
  * takes both halves out of service, stops timers and tasklet (each of which
  * looks at half->live under the lock before it re-arms anything), drops the
  * table's reference and waits for the receiver's.
@@ -120,11 +123,7 @@ struct spray_cursor {
 /* Core counters that went into the device's. */
 struct spray_published {
 	u64 rtx, lost_ev, lost_rack, rto;
-};
-
-struct spray_timer {
-	struct hrtimer t;
-	u64 armed;	/* ns it will fire at, ~0 = not armed; only ever moved earlier while pending */
+	u32 starved;
 };
 
 /*
@@ -146,6 +145,20 @@ struct spray_hold {
 	u32 bytes;		/* charged here, at most SPRAY_HOLD_OWN; the rest to the device */
 };
 
+/**
+ * struct spray_credit - what the peer may send to one half
+ * @core: under the pacer's lock
+ * @bytes: that came since the pacer was told, as credit.h counts them
+ * @rtx: of these, some had been sent before
+ * @requests: it is the responder's
+ */
+struct spray_credit {
+	struct tp_credit core;
+	u32 bytes;
+	bool rtx;
+	bool requests;
+};
+
 /* See the head of this file. All fields under @lock. */
 struct spray_req {
 	spinlock_t lock;
@@ -159,6 +172,7 @@ struct spray_req {
 	struct tp_op *ops;
 	struct spray_cursor cur;
 	struct spray_hold hold;	/* response packets */
+	struct spray_credit credit;	/* for them */
 	struct spray_published published;
 	struct spray_timer timer;
 };
@@ -180,6 +194,7 @@ struct spray_resp {
 	struct spray_srq_seat seat;
 	struct tp_op *ops;
 	struct spray_hold hold;	/* request packets */
+	struct spray_credit credit;	/* for them */
 	struct spray_published published;
 	struct spray_timer timer;
 };
@@ -300,7 +315,24 @@ void spray_send_ack(struct spray_qp *qp, struct tp_ack *a);	/* the half's lock h
 enum hrtimer_restart spray_req_timer(struct hrtimer *t);
 enum hrtimer_restart spray_resp_timer(struct hrtimer *t);
 
+/* --- grant.c; the half's lock held --- */
+/* The half that takes packets of @space goes into service: credit is counted from the first PSN. */
+void spray_grant_begin(struct spray_qp *qp, enum tp_space space);
+/* It is out of service; any number of times. */
+void spray_grant_end(struct spray_qp *qp, enum tp_space space);
+/* It answers by @a: have the pacer told what came, and the peer how much it may send. @live: in service. */
+void spray_grant_tell(struct spray_qp *qp, enum tp_space space, bool live, struct tp_ack *a);
+
+/* A new packet is safe; the half's lock held. */
+static inline void spray_grant_count(struct spray_credit *c, u32 len, bool rtx)
+{
+	c->bytes += tp_credit_cost(len);
+	c->rtx |= rtx;
+}
+
 /* --- receive.c --- */
+/* Tell the peer what there is, though nothing came. Takes the half's lock; softirq. */
+void spray_answer_unasked(struct spray_qp *qp, enum tp_space space);
 /* Run what can run at the executed point, answer; resp.lock held. */
 void __spray_resp_progress(struct spray_qp *qp);
 /*

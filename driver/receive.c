@@ -403,11 +403,27 @@ static s32 spray_credits(struct spray_qp *qp)
 /* The answer that is due for a space, if any; its half's lock held. */
 static void spray_answer(struct spray_qp *qp, enum tp_space space)
 {
+	bool requests = space == TP_REQUEST;
 	struct tp_ack a;
 
-	if (space == TP_REQUEST ? tp_resp_take_ack(&qp->resp.core, spray_credits(qp), &a) :
-				  tp_req_take_ack(&qp->req.core, &a))
-		spray_send_ack(qp, &a);
+	if (!(requests ? tp_resp_take_ack(&qp->resp.core, spray_credits(qp), &a) :
+			 tp_req_take_ack(&qp->req.core, &a)))
+		return;
+	spray_grant_tell(qp, space, requests ? qp->resp.live : qp->req.live, &a);
+	spray_send_ack(qp, &a);
+}
+
+void spray_answer_unasked(struct spray_qp *qp, enum tp_space space)
+{
+	bool requests = space == TP_REQUEST;
+	spinlock_t *lock = requests ? &qp->resp.lock : &qp->req.lock;
+
+	spin_lock(lock);
+	if (requests ? qp->resp.live : qp->req.live) {
+		*(requests ? &qp->resp.core.rx.ack_wanted : &qp->req.core.rx.ack_wanted) = true;
+		spray_answer(qp, space);
+	}
+	spin_unlock(lock);
 }
 
 void __spray_resp_progress(struct spray_qp *qp)
@@ -486,6 +502,7 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 		spray_qp_count(qp, drop_malformed);
 		return;
 	}
+	spray_grant_count(&r->credit, len, p->rtx);
 	spray_resp_advance(qp);
 }
 
@@ -602,6 +619,7 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 			return;
 		tp_req_response_commit(&r->core, p);
 		tp_req_response_executed(&r->core);
+		spray_grant_count(&r->credit, len, p->rtx);
 		break;
 	case TP_TAKE_PLACE:
 		if (p->psn != r->core.rx.cum)
@@ -611,12 +629,14 @@ static void spray_rx_response(struct spray_rx *rx, struct spray_qp *qp, struct t
 			return;
 		}
 		tp_req_response_commit(&r->core, p);
+		spray_grant_count(&r->credit, len, p->rtx);
 		break;
 	case TP_TAKE_HOLD:
 		spray_qp_count(qp, rx_out_of_order);
 		if (!spray_hold_add(qp, &r->hold, p, data, len, op))
 			return;
 		tp_req_response_commit(&r->core, p);
+		spray_grant_count(&r->credit, len, p->rtx);
 		break;
 	case TP_TAKE_DUP:
 		spray_qp_count(qp, rx_duplicates);

@@ -50,7 +50,7 @@ full:
 
 /* A packet space: how far it is, what its window does. */
 struct spray_space {
-	u64 window, flight, rtt, sent, again, timeouts;
+	u64 window, flight, rtt, sent, again, timeouts, credited, credit;
 };
 
 static struct spray_space spray_look_at(const struct tp_tx *tx)
@@ -62,6 +62,8 @@ static struct spray_space spray_look_at(const struct tp_tx *tx)
 		.sent = tx->c_sent,
 		.again = tx->c_rtx,
 		.timeouts = tx->c_rto,
+		.credited = tx->credited,
+		.credit = tx->credited ? max_t(s32, tp_diff(tx->credit_limit, tx->credit_used), 0) : 0,
 	};
 }
 
@@ -105,11 +107,15 @@ int spray_fill_res_qp(struct sk_buff *msg, struct ib_qp *ib)
 		{ "packets", req.sent },
 		{ "retransmissions", req.again },
 		{ "timeouts", req.timeouts },
+		{ "credited", req.credited },
+		{ "credit_bytes", req.credit },
 		{ "rsp_window_bytes", rsp.window },
 		{ "rsp_in_flight_bytes", rsp.flight },
 		{ "rsp_packets", rsp.sent },
 		{ "rsp_retransmissions", rsp.again },
-		{ "rsp_timeouts", rsp.timeouts });
+		{ "rsp_timeouts", rsp.timeouts },
+		{ "rsp_credited", rsp.credited },
+		{ "rsp_credit_bytes", rsp.credit });
 }
 
 int spray_fill_res_cq(struct sk_buff *msg, struct ib_cq *ib)

@@ -199,17 +199,20 @@ static void spray_publish(struct spray_qp *qp, struct tp_tx *tx, struct spray_pu
 	u32 failed = READ_ONCE(qp->peer->paths.failed), told = READ_ONCE(qp->peer->paths_told);
 
 	if (likely(tx->c_rtx == p->rtx && tx->c_lost_ev == p->lost_ev &&
-		   tx->c_lost_rack == p->lost_rack && tx->c_rto == p->rto && failed == told))
+		   tx->c_lost_rack == p->lost_rack && tx->c_rto == p->rto &&
+		   tx->c_starved == p->starved && failed == told))
 		return;
 	spray_qp_count_n(qp, retransmissions, tx->c_rtx - p->rtx);
 	spray_qp_count_n(qp, lost_same_path, tx->c_lost_ev - p->lost_ev);
 	spray_qp_count_n(qp, lost_rack, tx->c_lost_rack - p->lost_rack);
 	spray_qp_count_n(qp, timeouts, tx->c_rto - p->rto);
+	spray_qp_count_n(qp, tx_credit_waits, tx->c_starved - p->starved);
 	*p = (struct spray_published) {
 		.rtx = tx->c_rtx,
 		.lost_ev = tx->c_lost_ev,
 		.lost_rack = tx->c_lost_rack,
 		.rto = tx->c_rto,
+		.starved = tx->c_starved,
 	};
 	/* Paths are shared: whoever moves the mark counts. */
 	if (failed != told && cmpxchg(&qp->peer->paths_told, told, failed) == told)

@@ -28,6 +28,8 @@
 	X(rx_rnr_naks)							\
 	X(tx_naks)							\
 	X(rx_naks)							\
+	X(tx_grants)		/* of credit, some packets each */	\
+	X(tx_credit_waits)	/* new data had to wait for credit: events */ \
 	X(retransmissions)	/* packets sent again */		\
 	X(lost_same_path)	/* found lost by a later packet of the same EV */ \
 	X(lost_rack)		/* found lost by time */		\

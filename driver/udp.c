@@ -479,10 +479,18 @@ static struct dst_entry *spray_route(struct spray_peer *p)
 	return p->v6 ? spray_route6(p) : spray_route4(p);
 }
 
+u32 spray_mtu_payload(bool v6, u32 mtu)
+{
+	u32 over = (v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr)) +
+		   sizeof(struct udphdr) + TP_DATA_OVERHEAD;
+
+	if (mtu < over + SPRAY_MIN_PAYLOAD)
+		return SPRAY_MIN_PAYLOAD;
+	return min_t(u32, mtu - over, SPRAY_MAX_PAYLOAD) & ~7U;
+}
+
 u32 spray_peer_payload(struct spray_peer *p)
 {
-	u32 over = (p->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr)) +
-		   sizeof(struct udphdr) + TP_DATA_OVERHEAD;
 	struct dst_entry *dst = spray_route(p);
 	u32 mtu = READ_ONCE(p->dev->ndev->mtu);
 
@@ -490,9 +498,7 @@ u32 spray_peer_payload(struct spray_peer *p)
 		mtu = dst_mtu(dst);
 		dst_release(dst);
 	}
-	if (mtu < over + SPRAY_MIN_PAYLOAD)
-		return SPRAY_MIN_PAYLOAD;
-	return min_t(u32, mtu - over, SPRAY_MAX_PAYLOAD) & ~7U;
+	return spray_mtu_payload(p->v6, mtu);
 }
 
 /* --- bursts --- */

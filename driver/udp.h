@@ -46,6 +46,7 @@ void spray_udp_exit(void);
  * @hello_tries: questions asked
  * @hello_next: when the next is due, ns
  * @max_payload: bytes that the peer can take in a packet, 0 = it has not said
+ * @grants: it said that it grants credit: QPs begin with that in mind, answers may tell them otherwise
  */
 struct spray_peer {
 	struct hlist_node node;
@@ -59,6 +60,7 @@ struct spray_peer {
 	struct in6_addr saddr6, daddr6;
 	struct dst_cache dst;
 	u8 hello;
+	bool grants;
 	u32 hello_tries;
 	u32 max_payload;
 	u64 hello_next;
@@ -80,6 +82,8 @@ struct spray_peer *spray_peers_of_packet(struct spray_dev *dev, struct sk_buff *
 					 void (*fn)(struct spray_peer *p, const void *arg),
 					 const void *arg);
 
+/* Payload bytes of a packet that fits @mtu, less all headers, multiple of 8. */
+u32 spray_mtu_payload(bool v6, u32 mtu);
 /* Payload bytes that fit a packet to @peer now: route MTU, less all headers, multiple of 8. BH off. */
 u32 spray_peer_payload(struct spray_peer *peer);
 

@@ -8,7 +8,6 @@
  */
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
-#include <linux/ethtool.h>
 #include <linux/rtnetlink.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
@@ -102,14 +101,11 @@ static const struct spray_speed {
 /* Not ib_get_eth_speed(): it writes to the log whenever a net_device has no speed to tell. */
 static void spray_query_speed(struct net_device *ndev, struct ib_port_attr *attr)
 {
-	struct ethtool_link_ksettings ks;
-	u32 mbits = 1000;
+	u32 mbits;
 	int i = 0;
 
 	rtnl_lock();
-	if (ndev->reg_state == NETREG_REGISTERED && !__ethtool_get_link_ksettings(ndev, &ks) &&
-	    ks.base.speed != (u32)SPEED_UNKNOWN)
-		mbits = ks.base.speed;
+	mbits = spray_link_mbits(ndev) ?: 1000;
 	rtnl_unlock();
 	while (mbits > spray_speeds[i].mbits)
 		i++;

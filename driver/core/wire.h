@@ -201,6 +201,7 @@ struct tp_hello {
 
 enum tp_hello_flags {
 	TP_HELLO_ICRC = 1 << 0,
+	TP_HELLO_CREDIT = 1 << 1,	/* who sends this grants credit to those who send to it */
 };
 
 /**
