@@ -30,6 +30,7 @@ guest_tests() {
 		uverbs     300
 		ulp        600
 		fabric     300 once
+		credit     900 once
 		pathlen    900 once -i
 		race       600 once -c 2
 		objects    600 last

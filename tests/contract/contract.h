@@ -33,6 +33,7 @@
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 #define CF_HUGE 1u /* only when named with -t, or with -L */
+#define CF_NAMED 2u /* only when named with -t: RC does not promise it */
 
 struct ct_case {
 	const char *name, *desc;

@@ -353,10 +353,11 @@ int main(int argc, char **argv)
 		struct ct_case *c = cases[i];
 
 		if (list) {
-			printf("%-24s %s%s\n", c->name, c->desc, c->flags & CF_HUGE ? " [-L]" : "");
+			printf("%-24s %s%s\n", c->name, c->desc,
+			       c->flags & CF_HUGE ? " [-L]" : c->flags & CF_NAMED ? " [-t]" : "");
 			continue;
 		}
-		if (only ? !in_list(only, c->name) : c->flags & CF_HUGE && !huge)
+		if (only ? !in_list(only, c->name) : c->flags & (huge ? CF_NAMED : ~0u))
 			continue;
 		if (in_list(without, c->name))
 			continue;

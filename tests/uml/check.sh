@@ -24,6 +24,7 @@ guest_tests() {
 		smoke      300 smoke
 		uverbs     300 uverbs
 		contract  1500 contract $SPRAY_UML_PROFILES
+		credit     900 credit
 	E
 	# memory is counted where KASAN keeps none back; leaks are kmemleak's elsewhere
 	[ "$flavour" = debug ] || echo "objects 900 objects"
