@@ -9,12 +9,13 @@
  * A message is prepared when nothing forbids its start any more: an earlier
  * local fault, its fence, the depth of READs. Then, once, it gets its receive
  * number and the decision of C9: a WRITE that overlaps one not yet executed is
- * "ordered" (the peer holds it until all earlier messages are complete).
+ * "ordered" (the peer holds it until all earlier messages are complete). To all
+ * of these ATOMIC_WRITE and FLUSH are READs; ATOMIC_WRITE is a WRITE, too.
  * Preparation runs just ahead of the burst, so that little is ordered needlessly.
  * Local work (a key made valid or invalid) is done when preparation reaches it.
  *
  * Completion follows the queue strictly: the head is reported when the peer
- * executed it and, for READ and ATOMIC, its response is here. An error is a
+ * executed it and, if it is answered, its response is here. An error is a
  * property of a message (op->error): whether found here or NAKed by the peer,
  * it waits until its message is the head, and everything behind it flushes.
  *
@@ -78,7 +79,7 @@ void tp_req_modify(struct tp_req *q, const struct tp_req_attr *at)
 
 static bool tp_op_is_read(const struct tp_op *op)
 {
-	return op->kind == TP_READ || op->kind == TP_CAS || op->kind == TP_FAA;
+	return tp_kind_answered(op->kind);
 }
 
 static bool tp_op_takes_receive(const struct tp_op *op)
@@ -88,7 +89,7 @@ static bool tp_op_takes_receive(const struct tp_op *op)
 
 static bool tp_op_writes(const struct tp_op *op)
 {
-	return op->kind == TP_WRITE && op->length;
+	return (op->kind == TP_WRITE || op->kind == TP_ATOMIC_WRITE) && op->length;
 }
 
 /**
@@ -99,7 +100,7 @@ static bool tp_op_writes(const struct tp_op *op)
 void tp_req_post(struct tp_req *q, u64 now)
 {
 	struct tp_op *op = tp_tx_op(&q->tx, q->tx.tail);
-	bool travels = op->kind == TP_SEND || op->kind == TP_WRITE;
+	bool travels = op->kind == TP_SEND || tp_op_writes(op);
 
 	op->wire_len = travels ? op->length : 0;
 	op->ordered = false;
@@ -446,10 +447,21 @@ bool tp_req_ack(struct tp_req *q, u64 now, const struct tp_ack *a)
 
 /* --- responses --- */
 
+static bool tp_op_is_atomic(const struct tp_op *op)
+{
+	return op->kind == TP_CAS || op->kind == TP_FAA;
+}
+
+/* Bytes of READ data that answer a message. */
+static u32 tp_op_back(const struct tp_op *op)
+{
+	return op->kind == TP_READ ? op->length : 0;
+}
+
 /* Does the packet name an open READ or ATOMIC, and lie inside it? */
 static bool tp_req_response_fits(const struct tp_req *q, const struct tp_pkt *p, u32 len, u32 *op)
 {
-	u32 nr = tp_extend16(p->rqmsn, q->rd_head);
+	u32 nr = tp_extend16(p->rqmsn, q->rd_head), back;
 	const struct tp_op *o;
 
 	if (p->space != TP_RESPONSE || nr - q->rd_head >= q->rd_tail - q->rd_head)
@@ -459,12 +471,13 @@ static bool tp_req_response_fits(const struct tp_req *q, const struct tp_pkt *p,
 		return false;
 	o = tp_tx_op(&q->tx, *op);
 	if (p->kind == TP_ATOMIC_DATA)
-		return o->kind != TP_READ && len == 8 && p->first && p->last;
-	if (p->kind != TP_READ_DATA || o->kind != TP_READ || p->dma_len != o->length)
+		return tp_op_is_atomic(o) && len == 8 && p->first && p->last;
+	back = tp_op_back(o);
+	if (p->kind != TP_READ_DATA || tp_op_is_atomic(o) || p->dma_len != back)
 		return false;
-	if (p->va > o->length || len > o->length - p->va || p->first != !p->va)
+	if (p->va > back || len > back - p->va || p->first != !p->va)
 		return false;
-	return p->last == (p->va + len == o->length) && (len || !o->length);
+	return p->last == (p->va + len == back) && (len || !back);
 }
 
 /**

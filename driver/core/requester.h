@@ -30,7 +30,8 @@ enum tp_status {
  * struct tp_req - requester
  * @tx: request space
  * @rx: window of the response space
- * @rd_slot: op index of READ/ATOMIC number n at n % TP_RD_MAX
+ * @rd_slot: op index of READ/ATOMIC number n at n % TP_RD_MAX (ATOMIC_WRITE and FLUSH are
+ *	counted among them, here and below)
  * @rd_head: oldest READ/ATOMIC not complete
  * @rd_tail: number of the next to start
  * @max_rd: how many may be open, <= TP_RD_MAX

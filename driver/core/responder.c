@@ -5,7 +5,8 @@
  *
  *  C1  exactly once		a PSN is taken once: window.c; nothing after a NAK
  *  C2  tail last		a last packet runs at the executed point only
- *  C5  READ, ATOMIC in turn	as C2: they are their own last packet
+ *  C5  READ, ATOMIC and their	as C2: they are their own last packet. So all that
+ *      like in turn		came before a FLUSH is placed when it runs
  *  C6  errors have a place	what breaks the rules is held like a tail, fails at its turn
  *  C9  last writer wins	an ordered packet waits until its message is the next
  *
@@ -48,12 +49,7 @@ void tp_resp_start_tx(struct tp_resp *r, u32 dqpn, u32 psn, struct tp_op *ops, u
 
 static bool is_request(u8 kind)
 {
-	return kind >= TP_SEND && kind <= TP_FAA;
-}
-
-static bool is_read_or_atomic(u8 kind)
-{
-	return kind == TP_READ || kind == TP_CAS || kind == TP_FAA;
+	return kind >= TP_SEND && kind <= TP_RDMA_FLUSH;
 }
 
 static bool takes_receive(const struct tp_pkt *p)
@@ -94,13 +90,17 @@ static bool is_sane(const struct tp_resp *r, const struct tp_pkt *p, u32 len)
 		return false;
 	if (takes_receive(p) && !number_fits(p->rqmsn, r->rqmsn, ahead))
 		return false;
-	if (!len && p->dma_len && !is_read_or_atomic(p->kind))
+	if (!len && p->dma_len && !tp_kind_answered(p->kind))
 		return false;
 	switch (p->kind) {
 	case TP_SEND:
 		return send_fits(p, len);
 	case TP_WRITE:
 		return write_fits(p, len);
+	case TP_ATOMIC_WRITE:
+		return p->first && p->last && len == 8 && p->dma_len == 8;
+	case TP_RDMA_FLUSH:
+		return p->first && p->last && tp_feth_valid(p->imm);
 	default:
 		return p->first && p->last;	/* READ, ATOMIC: one packet each */
 	}
@@ -195,7 +195,7 @@ void tp_resp_nak(struct tp_resp *r, enum tp_nak nak)
 }
 
 /*
- * A READ or ATOMIC says how many of its kind are complete at the peer: the
+ * What is answered says how many of its like are complete at the peer: the
  * request itself acknowledges those responses, lost SACKs or not.
  * Return: false if one of them was not even sent, or more are open than may be.
  */
@@ -225,18 +225,19 @@ bool tp_resp_read(struct tp_resp *r, const struct tp_pkt *p, u32 payload, u64 no
 {
 	struct tp_tx *t = &r->tx;
 	struct tp_op *op;
-	bool read = p->kind == TP_READ;
+	bool atomic = p->kind == TP_CAS || p->kind == TP_FAA;
+	u32 length = atomic || p->kind == TP_READ ? p->dma_len : 0;
 
-	if (!r->has_tx || !r->max_dest_rd || !is_read_or_atomic(p->kind) ||
+	if (!r->has_tx || !r->max_dest_rd || !tp_kind_answered(p->kind) ||
 	    !retire_implied(r, tp_extend16(p->rqmsn, r->rd_no), now))
 		return false;
 	op = &t->ops[t->tail & t->op_mask];
 	*op = (struct tp_op) {
-		.kind = read ? TP_READ_DATA : TP_ATOMIC_DATA,
+		.kind = atomic ? TP_ATOMIC_DATA : TP_READ_DATA,
 		.payload = payload,
-		.length = p->dma_len,
-		.wire_len = p->dma_len,
-		.npkts = max_t(u32, 1, p->dma_len / payload + !!(p->dma_len % payload)),
+		.length = length,
+		.wire_len = length,
+		.npkts = max_t(u32, 1, length / payload + !!(length % payload)),
 		.msn = r->rd_no,
 		.rqmsn = r->rd_no,
 		.rkey = p->rkey,

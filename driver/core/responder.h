@@ -2,12 +2,12 @@
 /*
  * The responder half of a QP: the receive window of the request space, what
  * must be held back and when its turn comes, and the response space on which
- * READ data and ATOMIC results go back.
+ * READ data and ATOMIC results go back, and that an ATOMIC_WRITE or FLUSH is done.
  *
  * A packet is placed at once unless the contract holds it back: the last
  * packet of a message (C2), an ordered WRITE whose message is not next (C9), a
- * READ or ATOMIC (C5), SEND data for which no receive is posted. Those are held by the shell,
- * keyed by PSN, and run when the executed point reaches them:
+ * READ, ATOMIC, ATOMIC_WRITE or FLUSH (C5), SEND data for which no receive is posted. Those are
+ * held by the shell, keyed by PSN, and run when the executed point reaches them:
  *
  *   tp_resp_check()  -> TP_TAKE_PLACE   place now, then tp_resp_commit()
  *                       TP_TAKE_HOLD    keep, then tp_resp_commit()
@@ -38,7 +38,7 @@ enum tp_take {
  * @rx: window of the request space
  * @msn: messages executed so far = number of the next one
  * @rqmsn: receives consumed so far = number of the next one
- * @rd_no: READs and ATOMICs executed
+ * @rd_no: READs, ATOMICs, ATOMIC_WRITEs and FLUSHs executed
  * @rd_mask: ring of response messages, @rd_mask + 1 >= max_dest_rd_atomic
  * @tx: response space (ops are READ_DATA/ATOMIC_DATA); only once @has_tx
  * @syndrome, @value: what blocks the executed point (RNR) or ended it (NAK); TP_SYN_ACK otherwise
@@ -110,7 +110,8 @@ void tp_resp_unblock(struct tp_resp *r);
 void tp_resp_nak(struct tp_resp *r, enum tp_nak nak);
 
 /**
- * tp_resp_read() - the READ or ATOMIC at the executed point becomes a response message
+ * tp_resp_read() - the READ, ATOMIC, ATOMIC_WRITE or FLUSH at the executed point becomes a
+ * response message (READ data without a byte for the last two)
  * @o: on return the op, filled (kind, msn, rqmsn = rd_no, raddr, rkey, length ...);
  *	for an ATOMIC the shell sets swap_add = the value found
  * @p->rqmsn implies which responses have arrived.

@@ -52,7 +52,7 @@
  * @error: fails locally at its turn with this enum tp_status
  * @payload: bytes per packet; the last may have fewer
  * @length: bytes of the message
- * @wire_len: bytes of it that travel in this space (0 for READ and ATOMIC requests)
+ * @wire_len: bytes of it that travel in this space (0 for READ, ATOMIC and FLUSH requests)
  * @first_psn: valid once started
  * @npkts: packets in this space, at least 1 (0 for local work)
  */

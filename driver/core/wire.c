@@ -7,7 +7,8 @@
  * directions are made from that list (opcode -> meaning to decode, meaning ->
  * opcode to encode), so they can't disagree. MRC numbers its opcodes by RC's
  * low five bits under class 110; the verbs that MRC leaves out fill the gaps
- * by the same rule.
+ * by the same rule (FLUSH and ATOMIC_WRITE, whose numbers MRC gave to SACK and NACK,
+ * by what is left).
  *
  * Decoding believes nothing: every length is checked before the bytes are
  * read, a field that can't be true makes the packet malformed.
@@ -59,6 +60,7 @@ enum {
 enum {
 	LEN_RC		= TP_BTH_LEN + TP_METH_LEN + TP_RETH_LEN,
 	LEN_RC_IMM	= LEN_RC + TP_IMM_LEN,
+	LEN_RC_FETH	= LEN_RC + TP_FETH_LEN,
 	LEN_RC_ATOMIC	= LEN_RC + TP_ATOMIC_LEN,
 	LEN_PROBE	= TP_BTH_LEN + TP_PETH_LEN,
 	LEN_UD		= TP_BTH_LEN + TP_DETH_LEN,
@@ -94,6 +96,8 @@ enum {
 	X(0xd7, TP_SEND,	ONLY | INV,	LEN_RC_IMM)		\
 	X(OP_HELLO, TP_ENDPOINT, FIRST,		TP_BTH_LEN + TP_HELLO_LEN) \
 	X(OP_HELLO_REPLY, TP_ENDPOINT, LAST,	TP_BTH_LEN + TP_HELLO_LEN) \
+	X(0xda, TP_RDMA_FLUSH,ONLY,		LEN_RC_FETH)		\
+	X(0xdb, TP_ATOMIC_WRITE, ONLY,		LEN_RC)			\
 	X(0xdc, TP_SACK,	ONLY,		LEN_SACK)		\
 	X(0xdd, TP_NACK,	ONLY,		0)			\
 	X(0xde, TP_PROBE,	ONLY,		LEN_PROBE)
@@ -132,6 +136,12 @@ static bool is_response(u8 kind)
 static bool is_atomic(u8 kind)
 {
 	return kind == TP_CAS || kind == TP_FAA;
+}
+
+/* Bears one word of memory, no more and no less. */
+static bool has_word(u8 kind)
+{
+	return kind == TP_ATOMIC_DATA || kind == TP_ATOMIC_WRITE;
 }
 
 static bool is_data(u8 kind)
@@ -194,6 +204,8 @@ static void get_rc(struct tp_pkt *p, const u8 *meth, const u8 *b)
 	b += TP_RETH_LEN;
 	if (p->has_imm || p->has_inv)
 		p->imm = tp_get32(b);
+	else if (p->kind == TP_RDMA_FLUSH)
+		p->imm = tp_get32(b) & TP_FETH_BITS;
 	if (is_atomic(p->kind)) {
 		p->swap_add = tp_get64(b);
 		p->compare = tp_get64(b + 8);
@@ -205,13 +217,11 @@ static bool rc_agrees(const struct tp_pkt *p, u32 payload)
 {
 	if (p->pad > payload || (p->space == TP_RESPONSE) != is_response(p->kind))
 		return false;
-	if ((is_atomic(p->kind) || p->kind == TP_ATOMIC_DATA) && p->dma_len != ATOMIC_SIZE)
+	if ((is_atomic(p->kind) || has_word(p->kind)) && p->dma_len != ATOMIC_SIZE)
 		return false;
-	if (p->kind == TP_ATOMIC_DATA)
+	if (has_word(p->kind))
 		return payload == ATOMIC_SIZE && !p->pad;
-	if (is_atomic(p->kind) || p->kind == TP_READ)
-		return payload == 0;
-	return true;
+	return !tp_kind_answered(p->kind) || payload == 0;
 }
 
 static int decode_probe(struct tp_pkt *p, const u8 *buf, u32 len)
@@ -259,7 +269,7 @@ int tp_wire_decode(struct tp_pkt *p, const u8 *buf, u32 len)
 	return rc_agrees(p, len - hdr_len) ? (int)hdr_len : -1;
 }
 
-static void put_rc(const struct tp_pkt *p, u8 *b, bool word)
+static void put_rc(const struct tp_pkt *p, u8 *b, bool imm)
 {
 	tp_put16(b, (u16)p->rqmsn);
 	tp_put16(b + 2, (u16)p->msn);
@@ -268,7 +278,7 @@ static void put_rc(const struct tp_pkt *p, u8 *b, bool word)
 	tp_put32(b + 8, p->rkey);
 	tp_put32(b + 12, p->dma_len);
 	b += TP_RETH_LEN;
-	if (word)
+	if (imm)
 		tp_put32(b, p->imm);
 	if (is_atomic(p->kind)) {
 		tp_put64(b, p->swap_add);
@@ -307,7 +317,7 @@ u32 tp_wire_encode(const struct tp_pkt *p, u8 *buf)
 	else if (p->kind == TP_UD)
 		put_ud(p, buf + TP_BTH_LEN);
 	else
-		put_rc(p, buf + TP_BTH_LEN, m->form & (IMM | INV));
+		put_rc(p, buf + TP_BTH_LEN, m->form & (IMM | INV) || p->kind == TP_RDMA_FLUSH);
 	return m->hdr_len;
 }
 

@@ -6,7 +6,7 @@
  * at an opcode again: what a packet is (kind) and where it stands in its
  * message (first, last) are fields.
  *
- *   RC data    BTH | METH | RETH | [ImmDt|IETH] | [AtomicETH] | payload | pad | ICRC
+ *   RC data    BTH | METH | RETH | [ImmDt|IETH|FETH] | [AtomicETH] | payload | pad | ICRC
  *   Ack        BTH | AETH | ICRC
  *   SACK       BTH | SETH | CC_STATE | SEXT | ICRC            (SEXT: ours)
  *   Probe      BTH | PETH | ICRC
@@ -32,6 +32,7 @@ enum {
 	TP_METH_LEN	= 4,
 	TP_RETH_LEN	= 16,
 	TP_IMM_LEN	= 4,
+	TP_FETH_LEN	= 4,
 	TP_ATOMIC_LEN	= 16,	/* swap or add 64, compare 64 */
 	TP_AETH_LEN	= 4,
 	TP_SETH_LEN	= 28,
@@ -58,8 +59,10 @@ enum tp_kind {
 	TP_READ,		/* READ request */
 	TP_CAS,
 	TP_FAA,
+	TP_ATOMIC_WRITE,	/* 8 bytes of payload, as they are to stand in memory */
+	TP_RDMA_FLUSH,
 	/* response space */
-	TP_READ_DATA,
+	TP_READ_DATA,		/* without a byte: ATOMIC_WRITE, FLUSH is done */
 	TP_ATOMIC_DATA,		/* 8 bytes of payload: the value before, big endian */
 	/* either space, not numbered */
 	TP_ACK,
@@ -71,6 +74,28 @@ enum tp_kind {
 	TP_UD,
 	TP_KINDS
 };
+
+/* Requests of one packet that a message of the response space answers. */
+static inline bool tp_kind_answered(u8 kind)
+{
+	return kind >= TP_READ && kind <= TP_RDMA_FLUSH;
+}
+
+/* FETH: what is to be flushed, and how far; the rest of its 32 bits is not looked at. */
+enum tp_feth {
+	TP_FETH_GLOBAL		= 1 << 0,	/* placement type: visible to all that read memory */
+	TP_FETH_PERSISTENT	= 1 << 1,	/* placement type: survives loss of power */
+	TP_FETH_MR		= 1 << 4,	/* selectivity: the whole region, not the range */
+	TP_FETH_BITS		= 0x3f,		/* type 4, selectivity 2 */
+};
+
+/* Does a FETH ask for anything, and for nothing else than what there is? */
+static inline bool tp_feth_valid(u32 feth)
+{
+	const u32 types = TP_FETH_GLOBAL | TP_FETH_PERSISTENT;
+
+	return feth & types && !(feth & ~(types | TP_FETH_MR));
+}
 
 enum tp_space {
 	TP_REQUEST = 0,
@@ -92,14 +117,14 @@ enum tp_space {
  * @dqpn: destination QPN, 24 bits
  * @psn: 24 bits from decode; 32 bits once extended
  * @msn: counts messages of this space, 16 bits from decode
- * @rqmsn: counts messages that consume a receive, 16 bits from decode. READ, ATOMIC: how many
- *	of their like are complete at the requester. In the response space: the ordinal of the
- *	READ or ATOMIC among their like
- * @va: WRITE, READ, ATOMIC: remote address of this packet's first byte.
+ * @rqmsn: counts messages that consume a receive, 16 bits from decode. READ, ATOMIC,
+ *	ATOMIC_WRITE, FLUSH: how many of their like are complete at the requester. In the response
+ *	space: the ordinal of what it answers among their like
+ * @va: WRITE, READ, ATOMIC, ATOMIC_WRITE, FLUSH: remote address of this packet's first byte.
  *	SEND, READ_DATA: byte offset inside the message
  * @rkey: remote key (0 where there is no remote address)
  * @dma_len: bytes of the whole message
- * @imm: see @has_imm, @has_inv
+ * @imm: see @has_imm, @has_inv. FLUSH: enum tp_feth
  * @swap_add: ATOMIC
  * @compare: ATOMIC
  * @pad: bytes of padding after the payload, 0..3

@@ -8,7 +8,8 @@
  *   C1 each byte of a message is placed once    C2 a tail after all else
  *   C3 receives complete in order, with what was sent
  *   C4 completions in order, success means executed
- *   C5 READ sees what its turn saw or later, nothing behind a fence; ATOMICs as run one by one
+ *   C5 READ sees what its turn saw or later, nothing behind a fence; ATOMICs as run one by one;
+ *      at the turn of a FLUSH, and when it is complete, all before it is placed
  *   C6 the message that is wrong fails at its turn, those before it succeed, the rest flushes
  *   C9 memory ends as if WRITEs had run one by one
  */
@@ -37,7 +38,7 @@ enum {
 
 enum { A, B };
 enum wrong { RIGHT, BAD_RKEY, BAD_BOUNDS, BAD_SEND_LEN, BAD_READ, BAD_ATOMIC, BAD_LOCAL, BAD_POST,
-	     WRONGS };
+	     BAD_ATOMIC_WRITE, BAD_FLUSH, WRONGS };
 
 struct msg {
 	u8 kind, wrong;
@@ -161,13 +162,19 @@ static void make_wrong(struct msg *m)
 	static const u8 kinds[] = {
 		[BAD_RKEY] = TP_WRITE, [BAD_BOUNDS] = TP_WRITE, [BAD_SEND_LEN] = TP_SEND,
 		[BAD_READ] = TP_READ, [BAD_ATOMIC] = TP_FAA, [BAD_LOCAL] = TP_WRITE,
-		[BAD_POST] = TP_WRITE,
+		[BAD_POST] = TP_WRITE, [BAD_ATOMIC_WRITE] = TP_ATOMIC_WRITE,
+		[BAD_FLUSH] = TP_RDMA_FLUSH,
 	};
 
 	m->wrong = 1 + in8(&f.in) % (WRONGS - 1);
 	m->kind = kinds[m->wrong];
 	m->has_imm = false;
 	f.has_wrong = true;
+}
+
+static bool writes(const struct msg *m)
+{
+	return m->kind == TP_WRITE || m->kind == TP_ATOMIC_WRITE;
 }
 
 static void make_message(struct msg *m)
@@ -181,6 +188,8 @@ static void make_message(struct msg *m)
 	m->kind = kinds[flags & 7];
 	m->fence = flags & 8;
 	m->has_imm = flags & 16 && (m->kind == TP_SEND || m->kind == TP_WRITE);
+	if (flags & 16 && (m->kind == TP_CAS || m->kind == TP_FAA))
+		m->kind = m->kind == TP_CAS ? TP_ATOMIC_WRITE : TP_RDMA_FLUSH;
 	if (flags >= 0xe0 && !f.has_wrong)
 		make_wrong(m);
 	if (!f.max_rd && m->kind > TP_WRITE) {
@@ -190,8 +199,15 @@ static void make_message(struct msg *m)
 	m->len = flags & 32 ? size * 4 : size;
 	if (m->kind == TP_SEND)
 		m->len = min_t(u32, m->len, RQ_BUF);
+	if (m->kind == TP_ATOMIC_WRITE)
+		m->len = 8;
 	m->raddr = MEM_VA + in8(&f.in) * 4 % (MEM - m->len + 1);
+	if (m->kind == TP_ATOMIC_WRITE)
+		m->raddr &= ~7ULL;
 	switch (m->wrong) {
+	case BAD_ATOMIC_WRITE:
+		m->raddr += 4;
+		break;
 	case BAD_BOUNDS:
 		m->len = m->len + 1;
 		m->raddr = MEM_VA + MEM - m->len + 1;
@@ -210,7 +226,7 @@ static void make_message(struct msg *m)
 	memset(m->seen, 0, m->len);
 	m->rq = f.rq_made;
 	f.rq_made += m->kind == TP_SEND || m->has_imm;
-	for (i = 0; m->kind == TP_WRITE && !f.has_wrong && i < m->len; i++)
+	for (i = 0; writes(m) && !f.has_wrong && i < m->len; i++)
 		f.last_owner[m->raddr - MEM_VA + i] = (u8)(f.posted + 1);
 }
 
@@ -226,7 +242,8 @@ static void post(void)
 	*tp_tx_op(&f.q.tx, f.q.tx.tail) = (struct tp_op) {
 		.kind = m->kind, .fence = m->fence, .has_imm = m->has_imm, .payload = f.payload,
 		.length = m->len, .rkey = m->wrong == BAD_RKEY || m->wrong == BAD_READ ? 1 : KEY,
-		.imm = f.posted, .raddr = m->raddr, .swap_add = m->swap_add,
+		.imm = m->kind != TP_RDMA_FLUSH ? f.posted : m->wrong ? 0 : TP_FETH_GLOBAL,
+		.raddr = m->raddr, .swap_add = m->swap_add,
 		.compare = m->compare, .error = m->wrong == BAD_POST ? TP_LOC_PROT : TP_OK,
 	};
 	tp_req_post(&f.q, f.now);
@@ -243,10 +260,28 @@ static enum tp_status expected(const struct msg *m)
 		return TP_LOC_PROT;
 	case BAD_SEND_LEN:
 	case BAD_ATOMIC:
+	case BAD_ATOMIC_WRITE:
+	case BAD_FLUSH:
 		return TP_REM_INV_REQ;
 	default:
 		return TP_REM_ACCESS;
 	}
+}
+
+/* Bytes that come back for a message. */
+static u32 back_of(const struct msg *m)
+{
+	return m->kind == TP_READ || m->kind == TP_CAS || m->kind == TP_FAA ? m->len : 0;
+}
+
+/* Every byte of the messages before number @nr is at the peer. */
+static void check_placed_before(u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		if (writes(&f.msg[i]) || f.msg[i].kind == TP_SEND)
+			CHECK_EQ(f.msg[i].placed, f.msg[i].len);
 }
 
 static void take_completions(void)
@@ -263,7 +298,9 @@ static void take_completions(void)
 		m->st = st;
 		if (st == TP_OK) {
 			CHECK(m->executed && !f.failed);
-			CHECK(m->kind < TP_READ || m->back == m->len);
+			CHECK_EQ(m->back, back_of(m));
+			if (m->kind == TP_RDMA_FLUSH)
+				check_placed_before(op);
 		} else if (f.failed) {
 			CHECK_EQ(st, TP_FLUSH);
 		} else if (!f.timeout_ns || st != TP_RETRY_EXC) {
@@ -386,7 +423,7 @@ static void place_response(u32 op, const struct tp_pkt *p, const u8 *bytes, u32 
 
 	CHECK(!m->done && m->executed);
 	if (p->last)
-		CHECK_EQ(m->back + len, m->len);		/* C2 */
+		CHECK_EQ(m->back + len, back_of(m));		/* C2 */
 	m->back += len;
 	for (i = 0; i < len; i++) {
 		u32 at = atomic ? i : (u32)p->va + i;
@@ -544,6 +581,27 @@ static int run_atomic(const struct tp_pkt *p)
 	return RAN;
 }
 
+static int run_atomic_write(const struct tp_pkt *p, const u8 *bytes, u32 len)
+{
+	struct tp_op *o;
+
+	if (p->va % 8)
+		return nak(TP_NAK_INV_REQ);
+	CHECK(tp_resp_read(&f.r, p, f.payload, f.now, &o));
+	place(p, bytes, len);
+	memset(f.ref_owner + (p->va - MEM_VA), (int)number(p) + 1, len);
+	return RAN;
+}
+
+static int run_flush(const struct tp_pkt *p)
+{
+	struct tp_op *o;
+
+	CHECK(tp_resp_read(&f.r, p, f.payload, f.now, &o));
+	check_placed_before(number(p));
+	return RAN;
+}
+
 static int run_send(const struct tp_pkt *p, const u8 *bytes, u32 len)
 {
 	if (p->rqmsn - f.msn0 >= f.rq_posted)
@@ -588,14 +646,21 @@ static int run(const struct tp_pkt *p, const u8 *bytes, u32 len)
 	bool consumes = p->last && (p->kind == TP_SEND || (p->kind == TP_WRITE && p->has_imm));
 	int how;
 
-	CHECK(tp_resp_turn(&f.r, p));
 	CHECK(number(p) < f.posted);
+	if (!tp_resp_turn(&f.r, p)) {
+		CHECK_EQ(m->wrong, BAD_FLUSH);
+		return nak(TP_NAK_INV_REQ);
+	}
 	if (p->kind == TP_SEND)
 		how = run_send(p, bytes, len);
 	else if (p->kind == TP_WRITE)
 		how = run_write(p, bytes, len);
 	else if (p->kind == TP_READ)
 		how = run_read(p);
+	else if (p->kind == TP_ATOMIC_WRITE)
+		how = run_atomic_write(p, bytes, len);
+	else if (p->kind == TP_RDMA_FLUSH)
+		how = run_flush(p);
 	else
 		how = run_atomic(p);
 	if (how == BLOCKED)

@@ -144,6 +144,17 @@ static u32 complete_reads(void)
 	return i;
 }
 
+/* One word, in one packet. */
+static void make_atomic_write(struct tp_pkt p, u8 flags)
+{
+	u32 i;
+
+	p.va = 8 * (flags >> 4);
+	add(p, 8);
+	for (i = 0; i < 8; i++)
+		f.area_msg[p.va + i] = f.msg;
+}
+
 static void make_message(void)
 {
 	static const u8 kinds[] = { TP_WRITE, TP_WRITE, TP_WRITE, TP_SEND, TP_SEND, TP_READ, TP_CAS,
@@ -154,10 +165,17 @@ static void make_message(void)
 		.rqmsn = (u16)complete_reads(),
 	};
 
+	if ((kind == TP_CAS || kind == TP_FAA) && flags & 16)
+		p.kind = kind = kind == TP_CAS ? TP_ATOMIC_WRITE : TP_RDMA_FLUSH;
+	if (kind == TP_RDMA_FLUSH)
+		p.imm = TP_FETH_GLOBAL | (flags & 32 ? TP_FETH_MR : 0);
+
 	if (f.nxt - f.psn0 > MADE_MAX || f.nxt - f.exec > RING - REACH / 2)
 		return;
 	if (kind == TP_WRITE || kind == TP_SEND) {
 		make_parts(kind, flags);
+	} else if (kind == TP_ATOMIC_WRITE) {
+		make_atomic_write(p, flags);
 	} else {
 		if (kind == TP_READ)
 			p.dma_len = flags & 16 ? in8(&f.in) * CELL : 0;
@@ -177,7 +195,7 @@ static void write_area(const struct made *m)
 {
 	u32 i;
 
-	for (i = 0; !f.hostile && m->taken.kind == TP_WRITE && i < m->taken_len; i++) {
+	for (i = 0; !f.hostile && i < m->taken_len; i++) {
 		u32 *byte = &f.area[m->taken.va + i];
 
 		CHECK(tp_diff(m->msg, *byte) >= 0);	/* C9 */
@@ -195,7 +213,8 @@ static void place(struct made *m)
 	if (m->taken.kind == TP_SEND)
 		CHECK(m->taken.va + m->taken_len < m->taken.dma_len);
 	m->fate = PLACED;
-	write_area(m);
+	if (m->taken.kind == TP_WRITE)
+		write_area(m);
 }
 
 static void fail(u8 nak)
@@ -207,7 +226,13 @@ static void fail(u8 nak)
 	f.blocked = false;
 }
 
-/* The READ or ATOMIC at its turn. Return: false: it failed. */
+/* Bytes of the response. */
+static u32 back_of(const struct tp_pkt *p)
+{
+	return p->kind == TP_ATOMIC_WRITE || p->kind == TP_RDMA_FLUSH ? 0 : p->dma_len;
+}
+
+/* The READ or ATOMIC (or one of their like) at its turn. Return: false: it failed. */
 static bool run_read(const struct tp_pkt *p)
 {
 	u32 open = f.r.tx.tail - f.r.tx.head, done = complete_reads(), claimed;
@@ -226,7 +251,7 @@ static bool run_read(const struct tp_pkt *p)
 	CHECK_EQ(o->rqmsn, f.done_rd);
 	CHECK_EQ(o - f.ops, f.done_rd % MAX_RD);
 	CHECK_EQ(o->raddr, p->va);
-	CHECK_EQ(o->length, p->dma_len);
+	CHECK_EQ(o->length, back_of(p));
 	f.read[f.done_rd % RING] = *p;
 	f.done_rd++;
 	return true;
@@ -260,10 +285,14 @@ static int run(struct made *m)
 		fail(TP_NAK_REM_ACCESS);
 		return FAILED;
 	}
+	if (p->kind == TP_ATOMIC_WRITE)
+		CHECK(m->taken_len == 8);
+	if (p->kind == TP_RDMA_FLUSH)
+		CHECK(tp_feth_valid(p->imm));
 	if (p->kind >= TP_READ && !run_read(p))
 		return FAILED;
 	m->fate = RAN;
-	if (p->kind == TP_WRITE)
+	if (p->kind == TP_WRITE || p->kind == TP_ATOMIC_WRITE)
 		write_area(m);
 	tp_resp_executed(&f.r, p, consumes(p));
 	f.exec++;
@@ -340,6 +369,9 @@ static bool corrupt(struct tp_pkt *p, u32 *len)
 	case 12:
 		p->psn = (p->psn + ((u32)by << (what >> 4))) & 0xffffff;
 		break;
+	case 13:
+		p->imm ^= by;
+		break;
 	default:
 		return false;
 	}
@@ -368,7 +400,7 @@ static void deliver(u32 psn, bool wrong)
 	trace("deliver %d (from exec %d)%s: %d", psn - f.psn0, psn - f.exec, wrong ? " wrong" : "", take);
 	switch (take) {
 	case TP_TAKE_BAD:
-		CHECK(wrong && !(p.kind >= TP_SEND && p.kind <= TP_FAA));
+		CHECK(wrong && !(p.kind >= TP_SEND && p.kind <= TP_RDMA_FLUSH));
 		return;
 	case TP_TAKE_OUTSIDE:
 		expect_outside(p.psn);
@@ -529,9 +561,10 @@ static void send_responses(void)
 
 			CHECK(tp_before(o.op, f.done_rd));
 			CHECK_EQ(o.pkt.rqmsn, o.op);
-			CHECK_EQ(o.pkt.kind, q->kind == TP_READ ? TP_READ_DATA : TP_ATOMIC_DATA);
-			CHECK_EQ(o.pkt.dma_len, q->dma_len);
-			CHECK(o.offset + o.len <= q->dma_len);
+			CHECK_EQ(o.pkt.kind, q->kind == TP_CAS || q->kind == TP_FAA ? TP_ATOMIC_DATA :
+										      TP_READ_DATA);
+			CHECK_EQ(o.pkt.dma_len, back_of(q));
+			CHECK(o.offset + o.len <= back_of(q));
 			if (!b.rtx)
 				CHECK_EQ(o.pkt.psn, f.rsp_nxt++);
 			n++;

@@ -63,7 +63,18 @@ static struct fuzz {
 
 static bool is_read(const struct tp_op *op)
 {
-	return op->kind == TP_READ || op->kind == TP_CAS || op->kind == TP_FAA;
+	return tp_kind_answered(op->kind);
+}
+
+static bool is_atomic(const struct tp_op *op)
+{
+	return op->kind == TP_CAS || op->kind == TP_FAA;
+}
+
+/* Bytes of what answers it. */
+static u32 back_of(const struct tp_op *op)
+{
+	return op->kind == TP_ATOMIC_WRITE || op->kind == TP_RDMA_FLUSH ? 0 : op->length;
 }
 
 static bool dead(void)
@@ -166,8 +177,16 @@ static void post(void)
 	};
 	if (op->payload < 64 && op->length > 16384)
 		op->length = 16384;
-	if (op->kind == TP_CAS || op->kind == TP_FAA || op->kind == TP_ATOMIC_DATA)
+	if (is_atomic(op) || op->kind == TP_ATOMIC_DATA)
 		op->length = 8;
+	if (op->kind == TP_CAS && flags & 32) {
+		op->kind = TP_ATOMIC_WRITE;
+		op->payload = PAY;
+	} else if (op->kind == TP_FAA && flags & 32) {
+		op->kind = TP_RDMA_FLUSH;
+		op->length = len;
+		op->imm = flags;
+	}
 	trace("post %u kind %u len %u payload %u", t->tail, op->kind, op->length, op->payload);
 	op->has_inv = op->kind == TP_SEND && !op->has_imm && flags & 32;
 	op->undone = op->kind == TP_NONE && flags & 32;
@@ -182,10 +201,14 @@ static void post(void)
 	}
 }
 
+static bool writes(const struct tp_op *op)
+{
+	return (op->kind == TP_WRITE || op->kind == TP_ATOMIC_WRITE) && op->length;
+}
+
 static bool overlap(const struct tp_op *a, const struct tp_op *b)
 {
-	return a->kind == TP_WRITE && b->kind == TP_WRITE && a->length && b->length &&
-	       a->raddr < b->raddr + b->length && b->raddr < a->raddr + a->length;
+	return writes(a) && writes(b) && a->raddr < b->raddr + b->length && b->raddr < a->raddr + a->length;
 }
 
 /* The first packet of a message leaves for the first time. */
@@ -224,6 +247,10 @@ static void check_packet(const struct tp_burst *b, const struct tp_out *o)
 	CHECK(tp_diff(psn, f.exec) >= 0 && tp_diff(psn, f.exec) < TP_WINDOW);
 	CHECK(!f.t->halted || tp_before(psn, f.t->halt_psn));
 	CHECK_EQ(o->pkt.kind, op->kind);
+	if (op->kind == TP_RDMA_FLUSH)
+		CHECK_EQ(o->pkt.imm, op->imm);
+	if (op->kind == TP_ATOMIC_WRITE)
+		CHECK(o->pkt.first && o->pkt.last && o->len == 8);
 	CHECK_EQ(o->pkt.rtx, b->rtx);
 	CHECK(o->offset <= op->wire_len && o->len <= op->wire_len - o->offset);
 	CHECK_EQ(o->pkt.last, o->offset + o->len == op->wire_len);
@@ -545,9 +572,9 @@ static void place_response(const struct tp_pkt *p, u32 len, u32 i)
 	CHECK(is_read(op));
 	CHECK(tp_before(i, f.op_started));
 	if (p->kind == TP_ATOMIC_DATA)
-		CHECK(op->kind != TP_READ && len == 8);
+		CHECK(is_atomic(op) && len == 8);
 	else
-		CHECK(op->kind == TP_READ && p->va <= op->length && len <= op->length - p->va);
+		CHECK(!is_atomic(op) && p->va <= back_of(op) && len <= back_of(op) - p->va);
 }
 
 static void run_response(const struct tp_pkt *p, u32 len, u32 op)
@@ -613,18 +640,18 @@ static void any_response(void)
 
 	p.psn = (f.q.rx.exec + (flags & 1 ? (u32)(s32)(s16)in16(&f.in) : what >> 3)) & 0xffffff;
 	p.rqmsn = (u16)(nr + (flags & 2 ? in16(&f.in) : 0));
-	p.dma_len = op->length;
-	len = op->length;
-	if (op->kind == TP_CAS || op->kind == TP_FAA)
+	p.dma_len = back_of(op);
+	len = back_of(op);
+	if (is_atomic(op))
 		p.kind = TP_ATOMIC_DATA;
 	if (flags & 4) {		/* a part of it */
-		p.va = in_below(&f.in, (u16)op->length + 1u);
+		p.va = in_below(&f.in, (u16)back_of(op) + 1u);
 		len -= (u32)p.va;
 		if (flags & 8)
 			len = in_below(&f.in, (u16)len + 1u);
 	}
 	p.first = !p.va;
-	p.last = p.va + len == op->length;
+	p.last = p.va + len == back_of(op);
 	if (flags & 16) {		/* nonsense */
 		p.kind ^= in8(&f.in) & 7;
 		p.va += in64(&f.in);
@@ -647,14 +674,14 @@ static void honest_responses(void)
 		u32 before = f.q.rd_head, i = f.q.rd_slot[before % TP_RD_MAX];
 		const struct tp_op *op = tp_tx_op(f.t, i);
 		struct tp_pkt p = {
-			.kind = op->kind == TP_READ ? TP_READ_DATA : TP_ATOMIC_DATA,
+			.kind = is_atomic(op) ? TP_ATOMIC_DATA : TP_READ_DATA,
 			.space = TP_RESPONSE, .first = true, .last = true,
-			.psn = f.q.rx.exec & 0xffffff, .rqmsn = (u16)before, .dma_len = op->length,
+			.psn = f.q.rx.exec & 0xffffff, .rqmsn = (u16)before, .dma_len = back_of(op),
 		};
 
 		if (!tp_before(i, f.op_started) || !tp_tx_op_executed(f.t, op))
 			return;
-		take_response(&p, op->length, false);
+		take_response(&p, back_of(op), false);
 		CHECK(f.q.rd_head != before);
 	}
 }

@@ -191,6 +191,12 @@ static void make_form(struct input *in, struct tp_pkt *p)
 		p->has_inv = flags & 128;
 }
 
+/* One word of memory, always. */
+static bool has_word(u8 kind)
+{
+	return kind == TP_ATOMIC_DATA || kind == TP_ATOMIC_WRITE;
+}
+
 static void make_rc(struct input *in, struct tp_pkt *p)
 {
 	bool atomic = p->kind == TP_CAS || p->kind == TP_FAA;
@@ -199,7 +205,7 @@ static void make_rc(struct input *in, struct tp_pkt *p)
 	p->rqmsn = in16(in);
 	p->va = in64(in);
 	p->rkey = in32(in);
-	p->dma_len = atomic || p->kind == TP_ATOMIC_DATA ? 8 : in32(in);
+	p->dma_len = atomic || has_word(p->kind) ? 8 : in32(in);
 	if (atomic) {
 		p->swap_add = in64(in);
 		p->compare = in64(in);
@@ -210,7 +216,7 @@ static void make_packet(struct input *in)
 {
 	static const u8 kinds[] = {
 		TP_SEND, TP_WRITE, TP_READ, TP_CAS, TP_FAA, TP_READ_DATA, TP_ATOMIC_DATA, TP_PROBE,
-		TP_UD,
+		TP_UD, TP_ATOMIC_WRITE, TP_RDMA_FLUSH,
 	};
 	struct tp_pkt p = { .kind = kinds[in8(in) % ARRAY_SIZE(kinds)] };
 	u32 len = 0;
@@ -230,9 +236,11 @@ static void make_packet(struct input *in)
 	}
 	if (p.has_imm || p.has_inv)
 		p.imm = in32(in);
+	if (p.kind == TP_RDMA_FLUSH)
+		p.imm = in8(in) & TP_FETH_BITS;
 	if (p.kind == TP_SEND || p.kind == TP_WRITE || p.kind == TP_READ_DATA || p.kind == TP_UD)
 		len = (u32)(in->end - in->p);
-	if (p.kind == TP_ATOMIC_DATA) {
+	if (has_word(p.kind)) {
 		again_pkt(&p, (const u8 *)"12345678", 8);
 		return;
 	}

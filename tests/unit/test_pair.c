@@ -10,7 +10,7 @@
  *  - receives complete in order, with what was sent (C3); send completions come
  *    in order, success means executed (C4);
  *  - READ shows what was there at its turn or later, nothing behind a fence;
- *    ATOMICs give what a sequential run gives (C5);
+ *    ATOMICs give what a sequential run gives; when a FLUSH is complete, all before it is placed (C5);
  *  - what fails does so at its turn, with its status (C6);
  *  - packets never leave the peer's window; bursts have one length; whoever
  *    waits has a timer, and no timer is in the past.
@@ -78,7 +78,8 @@ struct cfg {
 	u8 bad_how;
 };
 
-enum bad_how { BAD_RKEY, BAD_BOUNDS, BAD_SEND_LEN, BAD_READ, BAD_ATOMIC, BAD_LOCAL, BAD_LOCAL_POST };
+enum bad_how { BAD_RKEY, BAD_BOUNDS, BAD_SEND_LEN, BAD_READ, BAD_ATOMIC, BAD_ATOMIC_WRITE, BAD_FLUSH,
+	       BAD_FLUSH_TYPE, BAD_LOCAL, BAD_LOCAL_POST };
 
 enum { A, B };
 
@@ -315,6 +316,26 @@ static void post_one(struct sim *s)
 	s->posted++;
 }
 
+/* Bytes that come back for a message. */
+static u32 back_of(const struct msg *m)
+{
+	return m->kind == TP_READ || m->kind == TP_CAS || m->kind == TP_FAA ? m->len : 0;
+}
+
+static bool sends_bytes(const struct msg *m)
+{
+	return m->kind == TP_SEND || m->kind == TP_WRITE || m->kind == TP_ATOMIC_WRITE;
+}
+
+/* Every byte of the messages before number @nr is at the peer. */
+static void check_placed_before(struct sim *s, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		sim_check(s, !sends_bytes(&s->msg[i]) || s->msg[i].placed == s->msg[i].len);
+}
+
 static void take_completions(struct sim *s)
 {
 	enum tp_status st;
@@ -331,7 +352,9 @@ static void take_completions(struct sim *s)
 		if (st != TP_OK)
 			continue;
 		sim_check(s, m->executed);
-		sim_check(s, m->kind < TP_READ || m->back == m->len);
+		sim_check(s, m->back == back_of(m));
+		if (m->kind == TP_RDMA_FLUSH)
+			check_placed_before(s, s->completed - 1);
 	}
 }
 
@@ -648,6 +671,33 @@ static int run_atomic(struct sim *s, const struct tp_pkt *p)
 	return RAN;
 }
 
+static int run_atomic_write(struct sim *s, const struct tp_pkt *p, const u8 *bytes, u32 len)
+{
+	struct tp_op *o;
+
+	if (p->va % 8)
+		return nak(s, TP_NAK_INV_REQ);
+	if (!in_mem(s, p, p->va, len))
+		return nak(s, TP_NAK_REM_ACCESS);
+	if (!tp_resp_read(&s->r, p, s->c->payload, s->now, &o))
+		return nak(s, TP_NAK_INV_REQ);
+	place(s, p, bytes, len, 0);
+	write_done(s, &s->msg[p->msn], p->msn);
+	return RAN;
+}
+
+static int run_flush(struct sim *s, const struct tp_pkt *p)
+{
+	struct tp_op *o;
+
+	if (!in_mem(s, p, p->va, p->dma_len))
+		return nak(s, TP_NAK_REM_ACCESS);
+	if (!tp_resp_read(&s->r, p, s->c->payload, s->now, &o))
+		return nak(s, TP_NAK_INV_REQ);
+	check_placed_before(s, p->msn);
+	return RAN;
+}
+
 static int run_send(struct sim *s, const struct tp_pkt *p, const u8 *bytes, u32 len)
 {
 	if (p->rqmsn >= s->rq_posted)
@@ -700,6 +750,10 @@ static int run(struct sim *s, const struct tp_pkt *p, const u8 *bytes, u32 len)
 		how = run_write(s, p, bytes, len);
 	else if (p->kind == TP_READ)
 		how = run_read(s, p);
+	else if (p->kind == TP_ATOMIC_WRITE)
+		how = run_atomic_write(s, p, bytes, len);
+	else if (p->kind == TP_RDMA_FLUSH)
+		how = run_flush(s, p);
 	else
 		how = run_atomic(s, p);
 	if (how == BLOCKED)
@@ -946,7 +1000,7 @@ static u8 pick_verb(struct sim *s)
 	u8 k;
 
 	do {
-		k = (u8)rnd(&s->rnd, TP_FAA + 1);
+		k = (u8)rnd(&s->rnd, TP_RDMA_FLUSH + 1);
 	} while (!(s->c->verbs & 1 << k));
 	return k;
 }
@@ -985,6 +1039,13 @@ static void make_atomic(struct sim *s, struct msg *m)
 		*v = m->swap_add;
 }
 
+static void make_atomic_write(struct sim *s, struct msg *m)
+{
+	m->len = 8;
+	m->raddr = MEM_VA + 8 * rnd(&s->rnd, MEM / 8);
+	m->rkey = KEY;
+}
+
 static void make_bad(struct sim *s, struct msg *m)
 {
 	m->faulty = true;
@@ -1011,6 +1072,18 @@ static void make_bad(struct sim *s, struct msg *m)
 		m->len = 8;
 		m->raddr = CELL_VA + 4;
 		break;
+	case BAD_ATOMIC_WRITE:
+		m->kind = TP_ATOMIC_WRITE;
+		m->len = 8;
+		m->raddr = MEM_VA + 12;
+		break;
+	case BAD_FLUSH:
+	case BAD_FLUSH_TYPE:
+		m->kind = TP_RDMA_FLUSH;
+		m->len = 100;
+		m->raddr = MEM_VA;
+		m->rkey = s->c->bad_how == BAD_FLUSH ? KEY + 1 : KEY;
+		break;
 	default:
 		m->kind = TP_WRITE;
 		m->len = 3 * s->c->payload;
@@ -1029,13 +1102,16 @@ static void make_messages(struct sim *s)
 		m->fence = rnd(&s->rnd, 100) < s->c->fence;
 		if (m->kind == TP_CAS || m->kind == TP_FAA)
 			make_atomic(s, m);
+		else if (m->kind == TP_ATOMIC_WRITE)
+			make_atomic_write(s, m);
 		else
 			make_range(s, m, i);
 		if ((m->kind == TP_WRITE || m->kind == TP_SEND) && s->c->verbs & 1 << TP_SEND)
 			m->has_imm = rnd(&s->rnd, 3) == 0;
 		if ((int)i == s->c->bad)
 			make_bad(s, m);
-		m->imm = i * 77;
+		m->imm = m->kind != TP_RDMA_FLUSH ? i * 77 :
+			 m->faulty && s->c->bad_how == BAD_FLUSH_TYPE ? 0 : TP_FETH_GLOBAL;
 		m->nr_rq = rq;
 		rq += m->kind == TP_SEND || (m->kind == TP_WRITE && m->has_imm);
 		if (s->c->bulk)
@@ -1173,7 +1249,8 @@ static void check_all_ok(struct sim *s)
 	check_memory(s);
 }
 
-#define ALL_VERBS	(1 << TP_SEND | 1 << TP_WRITE | 1 << TP_READ | 1 << TP_CAS | 1 << TP_FAA)
+#define ALL_VERBS	(1 << TP_SEND | 1 << TP_WRITE | 1 << TP_READ | 1 << TP_CAS | 1 << TP_FAA |	\
+			 1 << TP_ATOMIC_WRITE | 1 << TP_RDMA_FLUSH)
 
 static const struct cfg base = {
 	.name = "base", .nmsg = 300, .npaths = 4, .nevs = 64,
@@ -1343,6 +1420,19 @@ TEST(pair__reads_and_atomics_only)
 		run_seeds(c, 10);
 }
 
+/* A log: data, FLUSH, ATOMIC_WRITE of its end; over and over the same memory. */
+TEST(pair__flush_and_atomic_write)
+{
+	struct cfg c = base;
+
+	c.name = "log";
+	c.verbs = 1 << TP_WRITE | 1 << TP_ATOMIC_WRITE | 1 << TP_RDMA_FLUSH;
+	c.dup = 100000;
+	c.loss = 50000;
+	for (c.max_rd = 1; c.max_rd <= RD_RING; c.max_rd *= 4)
+		run_seeds(c, 10);
+}
+
 /* --- receiver not ready --- */
 
 /* One end grants or both, much or little, whatever is lost: nobody waits for ever, and little is sent unasked. */
@@ -1495,6 +1585,8 @@ static enum tp_status bad_status(enum bad_how how)
 	switch (how) {
 	case BAD_SEND_LEN:
 	case BAD_ATOMIC:
+	case BAD_ATOMIC_WRITE:
+	case BAD_FLUSH_TYPE:
 		return TP_REM_INV_REQ;
 	case BAD_LOCAL:
 	case BAD_LOCAL_POST:
@@ -1737,6 +1829,7 @@ int main(void)
 		RUN_LONG(pair__big_messages),
 		RUN(pair__reads_and_atomics_only),
 		RUN(pair__credit),
+		RUN(pair__flush_and_atomic_write),
 		RUN(pair__rnr),
 		RUN(pair__rnr_exhausted),
 		RUN_LONG(pair__path_dies_and_returns),

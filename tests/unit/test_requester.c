@@ -421,6 +421,76 @@ TEST(start__fence_alone_waits_for_nothing)
 	assert_int_equal(send_all(), 2);
 }
 
+/* ATOMIC_WRITE and FLUSH: fenced and fence, take a place among the READs, carry what they must. */
+TEST(start__atomic_write_and_flush_are_reads)
+{
+	static const u8 kinds[] = { TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
+	u32 i, n;
+
+	for (i = 0; i < 2; i++) {
+		start();
+		/* 1. a fence waits for them */
+		post(kinds[i], 8);
+		post_op(TP_WRITE, 10)->fence = true;
+		assert_int_equal(send_all(), 1);
+		assert_int_equal(out.len, kinds[i] == TP_ATOMIC_WRITE ? 8 : 0);
+		assert_true(out.pkt.first && out.pkt.last);
+		assert_int_equal(out.pkt.dma_len, 8);
+		assert_int_equal(out.pkt.va, 1 << 20);
+		assert_int_equal(out.pkt.rkey, 1);
+		assert_int_equal(out.pkt.rqmsn, 0);
+		/* 2. acknowledged is not complete: the response is */
+		ack(1);
+		assert_int_equal(done(0), NONE_DONE);
+		assert_int_equal(send_all(), 0);
+		tp_req_rd_done(&q, 0);
+		assert_int_equal(done(0), TP_OK);
+		assert_int_equal(send_all(), 1);
+		ack(2);
+		assert_int_equal(done(1), TP_OK);
+		/* 3. fenced, they wait; 4. they tell how many are complete */
+		post(TP_READ, 10);
+		post_op(kinds[i], 8)->fence = true;
+		assert_int_equal(send_all(), 1);
+		tp_req_rd_done(&q, 2);
+		assert_int_equal(send_all(), 1);
+		assert_int_equal(out.pkt.kind, kinds[i]);
+		assert_int_equal(out.pkt.rqmsn, 2);
+		/* 5. no more at a time than the peer keeps */
+		for (n = 0; n < 5; n++)
+			post(n & 1 ? TP_READ : kinds[i], 8);
+		assert_int_equal(send_all(), 3);
+		tp_req_rd_done(&q, 3);
+		assert_int_equal(send_all(), 1);
+	}
+}
+
+/* What a FLUSH asks for goes out as it was posted, also when sent again. */
+TEST(start__flush_tells_what)
+{
+	start();
+	post_op(TP_RDMA_FLUSH, 0)->imm = TP_FETH_GLOBAL | TP_FETH_MR;
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(out.pkt.imm, TP_FETH_GLOBAL | TP_FETH_MR);
+	assert_false(out.pkt.has_imm);
+	assert_int_equal(tp_wire_hdr_len(&out.pkt), 36);
+}
+
+TEST(start__no_flushs_at_all)
+{
+	static const u8 kinds[] = { TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
+	struct tp_req_attr at = attr;
+	u32 i;
+
+	at.max_rd = 0;
+	for (i = 0; i < 2; i++) {
+		start_with(&at);
+		post(kinds[i], 8);
+		assert_int_equal(send_all(), 0);
+		assert_int_equal(done(0), TP_LOC_QP_OP);
+	}
+}
+
 TEST(start__depth_of_reads)
 {
 	u32 i;
@@ -524,6 +594,31 @@ TEST(ordered__whatever_the_key_only_writes_only_open_ones)
 	post(TP_WRITE, 100);
 	send_all();
 	assert_true(ops[7].ordered);
+}
+
+/* ATOMIC_WRITE is a WRITE to those behind it and after those before it; a FLUSH is none. */
+TEST(ordered__atomic_write_counts)
+{
+	start();
+	post_op(TP_ATOMIC_WRITE, 8)->raddr = 1000;
+	post_op(TP_RDMA_FLUSH, 100)->raddr = 2000;
+	post_write(992, 8);
+	post_write(1008, 8);
+	post_write(1004, 100);
+	post_write(2000, 100);
+	post_op(TP_ATOMIC_WRITE, 8)->raddr = 2096;
+	send_all();
+	assert_false(ops[2].ordered);
+	assert_false(ops[3].ordered);
+	assert_true(ops[4].ordered);
+	assert_false(ops[5].ordered);
+	assert_true(ops[6].ordered);
+	ack(7);
+	post_write(1000, 8);		/* all of them are over */
+	post_write(2090, 8);
+	send_all();
+	assert_false(ops[7].ordered);
+	assert_false(ops[8].ordered);
 }
 
 TEST(ordered__beyond_what_is_looked_at)
@@ -1361,6 +1456,39 @@ TEST(response__does_not_fit)
 	assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, false, len), PAY, &op), TP_TAKE_BAD);
 }
 
+/* READ data without a byte, and nothing else, answer an ATOMIC_WRITE or FLUSH, whatever its length. */
+TEST(response__of_an_atomic_write_or_flush)
+{
+	static const u8 kinds[] = { TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
+	u32 i, op;
+
+	for (i = 0; i < 2; i++) {
+		struct tp_pkt p;
+
+		start();
+		post(kinds[i], 8);
+		post(TP_CAS, 8);
+		send_all();
+		assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, true, 8), 8, &op), TP_TAKE_BAD);
+		assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, true, 8), 0, &op), TP_TAKE_BAD);
+		assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, true, 0), 8, &op), TP_TAKE_BAD);
+		assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, false, 0), 0, &op), TP_TAKE_BAD);
+		assert_int_equal(take(response(0, TP_READ_DATA, 0, 4, true, 0), 0, &op), TP_TAKE_BAD);
+		assert_int_equal(take(response(0, TP_ATOMIC_DATA, 0, 0, true, 8), 8, &op), TP_TAKE_BAD);
+		/* nor an ATOMIC by what is meant for them */
+		assert_int_equal(take(response(0, TP_READ_DATA, 1, 0, true, 0), 0, &op), TP_TAKE_BAD);
+		p = response(0, TP_READ_DATA, 0, 0, true, 0);
+		assert_int_equal(tp_req_response(&q, &p, 0, &op), TP_TAKE_TURN);
+		assert_int_equal(op, 0);
+		tp_req_rd_done(&q, op);
+		tp_req_response_executed(&q);
+		ack(1);
+		assert_int_equal(done(0), TP_OK);
+		assert_int_equal(take(response(0, TP_READ_DATA, 0, 0, true, 0), 0, &op), TP_TAKE_DUP);
+		assert_int_equal(take(response(1, TP_READ_DATA, 0, 0, true, 0), 0, &op), TP_TAKE_BAD);
+	}
+}
+
 TEST(response__of_a_read_that_is_not_sent)
 {
 	struct tp_burst b;
@@ -1461,11 +1589,15 @@ int main(void)
 		RUN(start__fence_waits_for_reads),
 		RUN(start__fence_of_a_read_waits_for_atomics),
 		RUN(start__fence_alone_waits_for_nothing),
+		RUN(start__atomic_write_and_flush_are_reads),
+		RUN(start__flush_tells_what),
+		RUN(start__no_flushs_at_all),
 		RUN(start__depth_of_reads),
 		RUN(start__more_reads_than_anyone_can_keep),
 		RUN(start__no_reads_at_all),
 		RUN(ordered__edges),
 		RUN(ordered__whatever_the_key_only_writes_only_open_ones),
+		RUN(ordered__atomic_write_counts),
 		RUN(ordered__beyond_what_is_looked_at),
 		RUN(ordered__top_of_the_address_space),
 		RUN(ordered__over_the_top_of_the_address_space),
@@ -1504,6 +1636,7 @@ int main(void)
 		RUN(flush__the_first_reason_stays),
 		RUN(response__fits),
 		RUN(response__does_not_fit),
+		RUN(response__of_an_atomic_write_or_flush),
 		RUN(response__of_a_read_that_is_not_sent),
 		RUN(response__of_another_time),
 		RUN(response__number_wraps),

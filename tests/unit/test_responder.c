@@ -97,6 +97,17 @@ static struct tp_pkt read_pkt(u32 psn, u32 msn, u32 length)
 	return p;
 }
 
+/* A correct one of those that a response answers. */
+static struct tp_pkt answered_pkt(u8 kind, u32 psn, u32 msn)
+{
+	struct tp_pkt p = pkt(kind, psn, msn, 0, 1);
+
+	p.dma_len = 8;
+	if (kind == TP_RDMA_FLUSH)
+		p.imm = TP_FETH_GLOBAL;
+	return p;
+}
+
 /* As the shell does with a packet that needs nothing. */
 static enum tp_take feed(struct tp_resp *r, struct tp_pkt p, u32 len)
 {
@@ -246,15 +257,95 @@ TEST(check__c2_tail_waits_for_earlier_message)
 
 TEST(check__c5_read_and_atomic_wait)
 {
-	static const u8 kinds[] = { TP_READ, TP_CAS, TP_FAA };
+	static const u8 kinds[] = { TP_READ, TP_CAS, TP_FAA, TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
 	u32 k;
 
-	for (k = 0; k < 3; k++) {
+	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+		struct tp_resp r = fresh();
+		u32 len = kinds[k] == TP_ATOMIC_WRITE ? 8 : 0;
+
+		expect(&r, TP_TAKE_HOLD, answered_pkt(kinds[k], 1, 0), len);
+		expect(&r, TP_TAKE_TURN, answered_pkt(kinds[k], 0, 0), len);
+	}
+}
+
+/* A word is written at its turn by all of one packet, or not at all. */
+TEST(check__c6_atomic_write_of_another_length)
+{
+	struct tp_pkt p = answered_pkt(TP_ATOMIC_WRITE, 1, 0);
+	u32 len;
+
+	for (len = 0; len < 20; len++)
+		if (len != 8)
+			expect_wrong(p, len);
+	p.dma_len = 9;
+	expect_wrong(p, 8);
+	p.dma_len = 16;			/* the first half of more */
+	p.last = false;
+	expect_wrong(p, 8);
+	p = answered_pkt(TP_ATOMIC_WRITE, 1, 0);
+	p.first = false;
+	expect_wrong(p, 8);
+	p = answered_pkt(TP_ATOMIC_WRITE, 1, 1);	/* numbers count as for all others */
+	expect_wrong((p.msn = 5, p), 8);
+}
+
+/* A FLUSH must ask for something that there is; of what range is asked at its turn. */
+TEST(check__c6_flush_of_nothing)
+{
+	struct tp_pkt p = answered_pkt(TP_RDMA_FLUSH, 1, 0);
+	u32 i;
+
+	for (i = 0; i < 64; i++) {
 		struct tp_resp r = fresh();
 
-		expect(&r, TP_TAKE_HOLD, pkt(kinds[k], 1, 0, 0, 1), 0);
-		expect(&r, TP_TAKE_TURN, pkt(kinds[k], 0, 0, 0, 1), 0);
+		p.imm = i;
+		if (tp_feth_valid(i))
+			expect(&r, TP_TAKE_HOLD, p, 0);
+		else
+			expect_wrong(p, 0);
 	}
+	p.imm = TP_FETH_GLOBAL;
+	p.first = false;
+	expect_wrong(p, 0);
+}
+
+/* What came before a FLUSH has been placed when its turn comes, however it arrived. */
+TEST(flush__after_all_before_it)
+{
+	struct tp_resp r = fresh();
+	struct tp_pkt flush = answered_pkt(TP_RDMA_FLUSH, 3, 1);
+	struct tp_pkt tail = pkt(TP_WRITE, 2, 0, 2, 3);
+
+	assert_int_equal(feed(&r, flush, 0), TP_TAKE_HOLD);
+	assert_int_equal(feed(&r, tail, PL), TP_TAKE_HOLD);
+	assert_int_equal(feed(&r, pkt(TP_WRITE, 0, 0, 0, 3), PL), TP_TAKE_PLACE);
+	tp_resp_executed(&r, NULL, false);
+	assert_false(tp_resp_ready(&r));		/* the middle is missing: nothing moves */
+	assert_int_equal(feed(&r, pkt(TP_WRITE, 1, 0, 1, 3), PL), TP_TAKE_PLACE);
+	tp_resp_executed(&r, NULL, false);
+	flush.psn = PSN0 + 3;
+	assert_false(tp_resp_turn(&r, &flush));		/* the tail comes first */
+	tp_resp_executed(&r, &tail, false);
+	assert_true(tp_resp_turn(&r, &flush));
+}
+
+/* C1: what has run does not run again, nor does what waits. */
+TEST(atomic_write__duplicates)
+{
+	struct tp_resp r = fresh_with_tx();
+	struct tp_pkt p = answered_pkt(TP_ATOMIC_WRITE, 0, 0);
+	struct tp_pkt later = answered_pkt(TP_ATOMIC_WRITE, 2, 2);
+	struct tp_op *o;
+
+	expect(&r, TP_TAKE_TURN, p, 8);
+	assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+	tp_resp_executed(&r, &p, false);
+	expect(&r, TP_TAKE_DUP, p, 8);
+	assert_int_equal(feed(&r, later, 8), TP_TAKE_HOLD);
+	expect(&r, TP_TAKE_DUP, later, 8);
+	assert_int_equal(r.rd_no, 1);
+	assert_int_equal(answer(&r, -1).exec_msn, 1);
 }
 
 TEST(check__c9_ordered_waits_for_its_message)
@@ -583,6 +674,36 @@ TEST(read__atomic)
 	}
 }
 
+/* They are answered by READ data without a byte, whatever length they bear. */
+TEST(read__atomic_write_and_flush)
+{
+	static const u8 kinds[] = { TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		struct tp_resp r = fresh_with_tx();
+		struct tp_pkt p = read_pkt(0, 0, i ? 0xffffffff : 8);
+		struct tp_op *o;
+		u32 n;
+
+		p.kind = kinds[i];
+		for (n = 0; n < MAX_RD; n++) {
+			assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+			assert_int_equal(o->kind, TP_READ_DATA);
+			assert_int_equal(o->length, 0);
+			assert_int_equal(o->wire_len, 0);
+			assert_int_equal(o->npkts, 1);
+			assert_int_equal(o->rqmsn, n);
+		}
+		assert_true(tp_resp_owes(&r));
+		assert_false(tp_resp_read(&r, &p, PL, 0, &o));	/* they take a slot each */
+		send_all(&r.tx);
+		p.rqmsn = 1;					/* and tell what has arrived */
+		assert_true(tp_resp_read(&r, &p, PL, 0, &o));
+		assert_int_equal(r.tx.head, 1);
+	}
+}
+
 TEST(read__refused)
 {
 	struct tp_resp r = fresh();
@@ -878,7 +999,7 @@ static void sim_add(struct sim *s, struct tp_pkt p, u32 len)
 
 	p.psn = s->nxt++ & 0xffffff;
 	p.msn = s->msg & 0xffff;
-	p.rqmsn = (p.kind == TP_READ || p.kind == TP_CAS ? s->done_rd : s->recv) & 0xffff;
+	p.rqmsn = (tp_kind_answered(p.kind) ? s->done_rd : s->recv) & 0xffff;
 	*k = (struct sim_pkt) { .p = p, .len = len, .msg = s->msg };
 }
 
@@ -906,19 +1027,32 @@ static void sim_write_or_send(struct sim *s, u8 kind)
 	s->msg++;
 }
 
+/* READ, ATOMIC, ATOMIC_WRITE or FLUSH */
+static void sim_answered(struct sim *s)
+{
+	static const u8 kinds[] = { TP_READ, TP_CAS, TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
+	struct tp_pkt p = { .first = true, .last = true, .va = 8, .dma_len = 8 };
+	u32 i;
+
+	p.kind = kinds[rnd(&s->seed, ARRAY_SIZE(kinds))];
+	if (p.kind == TP_RDMA_FLUSH)
+		p.imm = TP_FETH_GLOBAL;
+	if (p.kind == TP_ATOMIC_WRITE)
+		p.va = 8 * rnd(&s->seed, AREA / 8);
+	sim_add(s, p, p.kind == TP_ATOMIC_WRITE ? 8 : 0);
+	for (i = 0; p.kind == TP_ATOMIC_WRITE && i < 8; i++)
+		s->area_msg[p.va + i] = s->msg;
+	s->msg++;
+	s->rd++;
+}
+
 static void sim_make(struct sim *s)
 {
-	struct tp_pkt rd = { .first = true, .last = true, .va = 8, .dma_len = 8 };
-
 	switch (rnd(&s->seed, 8)) {
 	case 0:
 	case 1:
-		if (tp_diff(s->rd, s->done_rd) >= MODEL_RD)
-			return;
-		rd.kind = rnd(&s->seed, 2) ? TP_READ : TP_CAS;
-		sim_add(s, rd, 0);
-		s->msg++;
-		s->rd++;
+		if (tp_diff(s->rd, s->done_rd) < MODEL_RD)
+			sim_answered(s);
 		return;
 	case 2:
 	case 3:
@@ -951,7 +1085,7 @@ static void sim_place(struct sim *s, u32 psn)
 	if (k->p.ordered)						/* C9 */
 		CHECK_AT(s->step, k->msg, s->done_msg);
 	k->placed = true;
-	for (i = 0; k->p.kind == TP_WRITE && i < k->len; i++)
+	for (i = 0; (k->p.kind == TP_WRITE || k->p.kind == TP_ATOMIC_WRITE) && i < k->len; i++)
 		s->area[k->p.va + i] = k->msg;
 }
 
@@ -988,7 +1122,7 @@ static bool sim_run(struct sim *s, const struct tp_pkt *p)
 			return false;
 	}
 	sim_place(s, s->executed);
-	if (p->kind == TP_READ || p->kind == TP_CAS)
+	if (tp_kind_answered(p->kind))
 		sim_read(s, p);
 	tp_resp_executed(&s->r, p, consumes);
 	s->executed++;
@@ -1190,6 +1324,10 @@ int main(void)
 		RUN(check__in_order_message),
 		RUN(check__c2_tail_waits_for_earlier_message),
 		RUN(check__c5_read_and_atomic_wait),
+		RUN(check__c6_atomic_write_of_another_length),
+		RUN(check__c6_flush_of_nothing),
+		RUN(flush__after_all_before_it),
+		RUN(atomic_write__duplicates),
 		RUN(check__c9_ordered_waits_for_its_message),
 		RUN(check__c9_ordered_at_executed_point),
 		RUN(check__c6_message_number),
@@ -1208,6 +1346,7 @@ int main(void)
 		RUN(read__becomes_a_message),
 		RUN(read__packets),
 		RUN(read__atomic),
+		RUN(read__atomic_write_and_flush),
 		RUN(read__refused),
 		RUN(read__implies_arrival),
 		RUN(read__implies_arrival_with_room),

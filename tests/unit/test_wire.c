@@ -42,12 +42,20 @@ static const struct form forms[] = {
 	{ 0xd4, TP_FAA, ONLY, 0, 0, 48, 0 },
 	{ 0xd6, TP_SEND, LAST, 0, 1, 36, 64 },
 	{ 0xd7, TP_SEND, ONLY, 0, 1, 36, 64 },
+	{ 0xda, TP_RDMA_FLUSH, ONLY, 0, 0, 36, 0 },
+	{ 0xdb, TP_ATOMIC_WRITE, ONLY, 0, 0, 32, 8 },
 	{ 0xde, TP_PROBE, ONLY, 0, 0, 28, 0 },
 };
 
 static bool is_atomic(u8 kind)
 {
 	return kind == TP_CAS || kind == TP_FAA;
+}
+
+/* 8 bytes of payload, always */
+static bool has_word(u8 kind)
+{
+	return kind == TP_ATOMIC_DATA || kind == TP_ATOMIC_WRITE;
 }
 
 /* A packet of that form with every field set that the wire carries, and no other. */
@@ -78,7 +86,9 @@ static struct tp_pkt make(const struct form *f)
 	p.rqmsn = 0xdef0;
 	p.va = 0x0123456789abcdefULL;
 	p.rkey = 0x0f1e2d3c;
-	p.dma_len = is_atomic(f->kind) || f->kind == TP_ATOMIC_DATA ? 8 : 0x87654321;
+	p.dma_len = is_atomic(f->kind) || has_word(f->kind) ? 8 : 0x87654321;
+	if (f->kind == TP_RDMA_FLUSH)
+		p.imm = 0x2d;		/* any bits of the two fields */
 	if (is_atomic(f->kind)) {
 		p.swap_add = 0x1111222233334444ULL;
 		p.compare = 0x5555666677778888ULL;
@@ -348,7 +358,7 @@ TEST(decode__empty_payload)
 
 		build(i, buf);
 		assert_int_equal(decode(&q, buf, forms[i].hdr_len),
-				 forms[i].kind == TP_ATOMIC_DATA ? -1 : (int)forms[i].hdr_len);
+				 has_word(forms[i].kind) ? -1 : (int)forms[i].hdr_len);
 	}
 }
 
@@ -373,7 +383,7 @@ TEST(decode__pad_longer_than_payload)
 
 TEST(decode__payload_where_none_belongs)
 {
-	static const u8 without[] = { 0xcc, 0xd3, 0xd4, 0xde };
+	static const u8 without[] = { 0xcc, 0xd3, 0xd4, 0xda, 0xde };
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(without); i++) {
@@ -390,22 +400,70 @@ TEST(decode__payload_where_none_belongs)
 	}
 }
 
-TEST(decode__atomic_data_is_8_bytes)
+TEST(decode__word_is_8_bytes)
 {
-	u32 f = form_of(0xd2), len;
+	static const u8 words[] = { 0xd2, 0xdb };
+	u32 i, len;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++) {
+		struct tp_pkt q;
+		u8 buf[BUF];
+
+		build(form_of(words[i]), buf);
+		for (len = 32; len < 48; len++)
+			assert_int_equal(decode(&q, buf, len), len == 40 ? 32 : -1);
+		buf[1] |= 0x30;
+		assert_int_equal(decode(&q, buf, 40), -1);
+	}
+}
+
+TEST(encode__bytes_of_a_flush)
+{
+	static const u8 expected[] = {
+		0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x0f, 0x1e, 0x2d, 0x3c,
+		0x87, 0x65, 0x43, 0x21,
+		0x00, 0x00, 0x00, 0x2d, 0xee,
+	};
+	u8 buf[BUF];
+
+	build(form_of(0xda), buf);
+	assert_memory_equal(buf + 16, expected, sizeof(expected));
+}
+
+/* Reserved bits mean nothing; what the fields may hold is not the wire's to say. */
+TEST(decode__flush_reserved_bits)
+{
 	struct tp_pkt q;
 	u8 buf[BUF];
 
-	build(f, buf);
-	for (len = 32; len < 48; len++)
-		assert_int_equal(decode(&q, buf, len), len == 40 ? 32 : -1);
-	buf[1] |= 0x30;
-	assert_int_equal(decode(&q, buf, 40), -1);
+	build(form_of(0xda), buf);
+	memset(buf + 32, 0xff, 4);
+	assert_int_equal(decode(&q, buf, 36), 36);
+	assert_int_equal(q.imm, 0x3f);
+	assert_false(q.has_imm || q.has_inv);
+	memset(buf + 32, 0, 4);
+	assert_int_equal(decode(&q, buf, 36), 36);
+	assert_int_equal(q.imm, 0);
+}
+
+/* Types 0..15, selectivity 0..3: at least one type, none but two, range or region. */
+TEST(feth__valid)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < 64; i++) {
+		bool valid = i == 1 || i == 2 || i == 3 || i == 0x11 || i == 0x12 || i == 0x13;
+
+		assert_int_equal(tp_feth_valid(i), valid);
+		n += valid;
+	}
+	assert_int_equal(n, 6);
+	assert_false(tp_feth_valid(0x41));
 }
 
 TEST(decode__atomic_of_another_length)
 {
-	static const u8 atomics[] = { 0xd2, 0xd3, 0xd4 };
+	static const u8 atomics[] = { 0xd2, 0xd3, 0xd4, 0xdb };
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(atomics); i++) {
@@ -473,7 +531,7 @@ TEST(decode__steps_over_tseth)
 
 TEST(decode__other_kinds_are_no_data)
 {
-	static const u8 others[] = { 0xd1, 0xd8, 0xd9, 0xdc, 0xdd, 0x00, 0x04, 0xff, 0xd5, 0xda };
+	static const u8 others[] = { 0xd1, 0xd8, 0xd9, 0xdc, 0xdd, 0x00, 0x04, 0xff, 0xd5, 0xdf };
 	u8 buf[BUF] = { 0 };
 	struct tp_pkt q;
 	u32 i;
@@ -803,7 +861,10 @@ int main(void)
 		RUN(decode__empty_payload),
 		RUN(decode__pad_longer_than_payload),
 		RUN(decode__payload_where_none_belongs),
-		RUN(decode__atomic_data_is_8_bytes),
+		RUN(decode__word_is_8_bytes),
+		RUN(encode__bytes_of_a_flush),
+		RUN(decode__flush_reserved_bits),
+		RUN(feth__valid),
 		RUN(decode__atomic_of_another_length),
 		RUN(decode__class_and_space_disagree),
 		RUN(decode__wrong_version),
