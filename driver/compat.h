@@ -64,6 +64,19 @@
 #define SPRAY_REG_DMABUF_TAIL	struct ib_udata *udata
 #endif
 
+/*
+ * Memory placement extensions. Where the core has no name for them there is no capability, so what
+ * is posted by number is refused, and no region has a right that a peer's FLUSH asks for.
+ */
+#ifndef SPRAY_HAVE_ATOMIC_WRITE
+#define IB_DEVICE_ATOMIC_WRITE	0
+#endif
+#ifndef SPRAY_HAVE_FLUSH
+#define IB_DEVICE_FLUSH_GLOBAL	0
+#define IB_ACCESS_FLUSH_GLOBAL	(1 << 8)
+#define IB_ACCESS_FLUSH_PERSISTENT (1 << 9)
+#endif
+
 /* Binding QPs to counters: newer cores name the port, too. */
 #ifdef SPRAY_HAVE_COUNTER_PORT
 #define SPRAY_COUNTER_TAIL	, u32 port

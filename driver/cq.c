@@ -32,6 +32,12 @@ static_assert((int)SPRAY_WC_WRITE == IB_WC_RDMA_WRITE);
 static_assert((int)SPRAY_WC_READ == IB_WC_RDMA_READ);
 static_assert((int)SPRAY_WC_CAS == IB_WC_COMP_SWAP);
 static_assert((int)SPRAY_WC_FAA == IB_WC_FETCH_ADD);
+#ifdef SPRAY_HAVE_FLUSH
+static_assert((int)SPRAY_WC_FLUSH == IB_WC_FLUSH);
+#endif
+#ifdef SPRAY_HAVE_ATOMIC_WRITE
+static_assert((int)SPRAY_WC_ATOMIC_WRITE == IB_WC_ATOMIC_WRITE);
+#endif
 static_assert((int)SPRAY_WC_RECV == IB_WC_RECV);
 static_assert((int)SPRAY_WC_RECV_IMM == IB_WC_RECV_RDMA_WITH_IMM);
 

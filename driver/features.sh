@@ -20,6 +20,8 @@ has()
 has CREATE_CQ_ATTRS	rdma/ib_verbs.h '\(\*create_cq\)\([^)]*struct uverbs_attr_bundle'
 has RESIZE_USER_CQ	rdma/ib_verbs.h '\(\*resize_user_cq\)\('
 has REG_MR_DMAH		rdma/ib_verbs.h '\(\*reg_user_mr\)\([^)]*struct ib_dmah'
+has ATOMIC_WRITE	rdma/ib_verbs.h 'IB_DEVICE_ATOMIC_WRITE ='
+has FLUSH		rdma/ib_verbs.h 'IB_DEVICE_FLUSH_GLOBAL ='
 has REG_DMABUF_ATTRS	rdma/ib_verbs.h '\(\*reg_user_mr_dmabuf\)\([^)]*struct uverbs_attr_bundle'
 has DMABUF_UNLOCKED	linux/dma-buf.h 'int dma_buf_vmap_unlocked\('
 has IMPORT_NS_STRING	linux/module.h 'define MODULE_IMPORT_NS\(ns\) MODULE_INFO\(import_ns, ns\)'

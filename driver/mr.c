@@ -21,7 +21,7 @@
 enum {
 	SPRAY_KEY_VARIANT_BITS	= 8,
 	SPRAY_ACCESS_REMOTE	= IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE |
-				  IB_ACCESS_REMOTE_ATOMIC,
+				  IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_FLUSH_GLOBAL,
 };
 
 /* @window: type of a window, 0 for a region. Return: NULL without memory, or if there are too many. */
@@ -234,9 +234,13 @@ static int spray_mr_map(struct spray_mr *mr, int fd, u64 offset)
 struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				   int access)
 {
-	struct spray_mr *mr = spray_mr_new(pd, access, 0);
+	struct spray_mr *mr;
 	int err;
 
+	/* What the CPU wrote is the exporter's to show to its device, by calls that may sleep. */
+	if (access & IB_ACCESS_FLUSH_GLOBAL)
+		return ERR_PTR(-EOPNOTSUPP);
+	mr = spray_mr_new(pd, access, 0);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->iova = iova;
@@ -289,7 +293,7 @@ static bool spray_mr_permits(const struct spray_mr *mr, const struct ib_pd *pd, 
 		return false;
 	if (mr->window && (!qpn || (mr->window == 2 && mr->qpn != qpn)))
 		return false;
-	return (mr->access & access) == access && spray_mr_covers(mr, va, len);
+	return (mr->access & access) == access && (!len || spray_mr_covers(mr, va, len));
 }
 
 /* By its index, whatever the state. Return: referenced, or NULL. */
@@ -404,9 +408,13 @@ static void spray_mr_unlock(struct spray_dev *dev, struct spray_mr *mr)
 int spray_mr_register(struct spray_dev *dev, struct ib_pd *pd, u32 key, int access, u64 iova,
 		      u64 length)
 {
-	struct spray_mr *mr = spray_mr_lock(dev, pd, key);
+	struct spray_mr *mr;
 	int err = -EINVAL;
 
+	/* No memory of ours survives a loss of power. Users are refused that by ib_core: no capability. */
+	if (access & IB_ACCESS_FLUSH_PERSISTENT)
+		return -EACCES;
+	mr = spray_mr_lock(dev, pd, key);
 	if (!mr)
 		return -EINVAL;
 	if (mr->fast && !mr->live && length &&
@@ -455,6 +463,8 @@ static int spray_mw_check(const struct spray_mr *base, const struct spray_bind *
 		return -EACCES;
 	if ((b->access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)) &&
 	    !(base->access & IB_ACCESS_LOCAL_WRITE))
+		return -EACCES;
+	if (b->access & ~base->access & IB_ACCESS_FLUSH_GLOBAL)
 		return -EACCES;
 	return spray_mr_covers(base, b->addr, b->length) ? 0 : -EINVAL;
 }

@@ -92,7 +92,7 @@ struct spray_bind {
  * @pd: protection domain of the QP
  * @qpn: remote access: number of the QP that the peer talks to. 0: the key is an lkey
  * @access: IB_ACCESS_* bits that must all be granted (0 for local read)
- * @va, @len: range, bytes; must lie inside the region (len 0 is never asked)
+ * @va, @len: range, bytes; must lie inside the region. @len 0: whatever range
  * Any context. Return: the region, referenced, or NULL.
  */
 struct spray_mr *spray_mr_get(struct spray_dev *dev, struct ib_pd *pd, u32 qpn, u32 key,

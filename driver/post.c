@@ -132,6 +132,10 @@ static const u8 spray_wr_op[] = {
 	[IB_WR_SEND_WITH_INV]		= SPRAY_OP_SEND_INV + 1,
 	[IB_WR_LOCAL_INV]		= SPRAY_OP_LOCAL_INV + 1,
 	[IB_WR_REG_MR]			= SPRAY_OP_REG_MR + 1,
+#ifdef SPRAY_HAVE_ATOMIC_WRITE
+	[IB_WR_ATOMIC_WRITE]		= SPRAY_OP_ATOMIC_WRITE + 1,
+#endif
+	/* IB_WR_FLUSH: no kernel work request has where to say what is to be flushed. */
 };
 
 static int spray_fill_inline(struct spray_sqe *sqe, const struct ib_send_wr *wr, u32 max)
@@ -173,7 +177,8 @@ static void spray_fill_op(struct spray_qp *qp, struct spray_sqe *sqe, const stru
 		sqe->compare = reg_wr(wr)->access;
 		sqe->raddr = reg_wr(wr)->mr->iova;
 		sqe->swap_add = reg_wr(wr)->mr->length;
-	} else if (sqe->op >= SPRAY_OP_WRITE && sqe->op <= SPRAY_OP_READ) {
+	} else if ((sqe->op >= SPRAY_OP_WRITE && sqe->op <= SPRAY_OP_READ) ||
+		   sqe->op == SPRAY_OP_ATOMIC_WRITE) {
 		sqe->raddr = rdma_wr(wr)->remote_addr;
 		sqe->rkey = rdma_wr(wr)->rkey;
 	}
@@ -331,6 +336,8 @@ static const u8 spray_send_wc[SPRAY_OP_NUM] = {
 	[SPRAY_OP_LOCAL_INV]	= SPRAY_WC_LOCAL_INV,
 	[SPRAY_OP_BIND_MW]	= SPRAY_WC_BIND_MW,
 	[SPRAY_OP_REG_MR]	= SPRAY_WC_REG_MR,
+	[SPRAY_OP_ATOMIC_WRITE]	= SPRAY_WC_ATOMIC_WRITE,
+	[SPRAY_OP_FLUSH]	= SPRAY_WC_FLUSH,
 };
 
 void spray_complete_send(struct spray_qp *qp, u32 idx, enum ib_wc_status st)

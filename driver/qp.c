@@ -96,6 +96,7 @@ static int spray_qp_queues(struct spray_qp *qp, struct ib_qp_init_attr *init)
 	    cap->max_inline_data > SPRAY_MAX_INLINE)
 		return -EINVAL;
 	cap->max_send_sge = max_t(u32, cap->max_send_sge, 1);
+	cap->max_inline_data = max_t(u32, cap->max_inline_data, SPRAY_MIN_INLINE);
 	if (!init->srq)
 		cap->max_recv_sge = max_t(u32, cap->max_recv_sge, 1);
 	err = spray_wq_init(&qp->req.sq, cap->max_send_wr, cap->max_send_sge,

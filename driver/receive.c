@@ -282,47 +282,81 @@ static enum spray_run spray_run_write(struct spray_qp *qp, const struct tp_pkt *
 	return SPRAY_RAN_RECV;
 }
 
-static enum spray_run spray_run_read(struct spray_qp *qp, const struct tp_pkt *p, u64 now)
+/* The region that a request names, if the QP and it allow @access to @len bytes. Return: referenced, or NULL. */
+static struct spray_mr *spray_remote_mr(struct spray_qp *qp, const struct tp_pkt *p, int access,
+					u32 len)
+{
+	if (access & ~READ_ONCE(qp->attr.qp_access_flags))
+		return NULL;
+	return spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, p->rkey, access, p->va, len);
+}
+
+/* A request that is answered becomes a response. Return: it, or NULL: the peer has too many open. */
+static struct tp_op *spray_respond(struct spray_qp *qp, const struct tp_pkt *p)
 {
 	struct tp_op *op;
 
-	if (p->dma_len) {
-		struct spray_mr *mr = NULL;
+	return tp_resp_read(&qp->resp.core, p, spray_hello_payload(qp->peer, qp->payload),
+			    ktime_get_ns(), &op) ? op : NULL;
+}
 
-		if (READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_READ)
-			mr = spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, p->rkey,
-					  IB_ACCESS_REMOTE_READ, p->va, p->dma_len);
+static enum spray_run spray_run_read(struct spray_qp *qp, const struct tp_pkt *p)
+{
+	if (p->dma_len) {
+		struct spray_mr *mr = spray_remote_mr(qp, p, IB_ACCESS_REMOTE_READ, p->dma_len);
+
 		if (!mr)
 			return spray_fail(qp, TP_NAK_REM_ACCESS);
 		spray_mr_put(mr);
 	}
-	if (!tp_resp_read(&qp->resp.core, p, spray_hello_payload(qp->peer, qp->payload), now,
-			  &op))
-		return spray_fail(qp, TP_NAK_INV_REQ);
-	return SPRAY_RAN;
+	return spray_respond(qp, p) ? SPRAY_RAN : spray_fail(qp, TP_NAK_INV_REQ);
 }
 
-static enum spray_run spray_run_atomic(struct spray_qp *qp, const struct tp_pkt *p, u64 now)
+/*
+ * All that the peer sent before is placed by now, in whatever order it came (C2, C5): what is left is
+ * to have it there for everybody, devices too, before the answer is. Nothing here is persistent, and
+ * no region says so: who asks for that is refused.
+ */
+static enum spray_run spray_run_flush(struct spray_qp *qp, const struct tp_pkt *p)
 {
-	struct spray_mr *mr = NULL;
+	int access = 0;
+	struct spray_mr *mr;
+
+	if (p->imm & TP_FETH_GLOBAL)
+		access |= IB_ACCESS_FLUSH_GLOBAL;
+	if (p->imm & TP_FETH_PERSISTENT)
+		access |= IB_ACCESS_FLUSH_PERSISTENT;
+	mr = spray_remote_mr(qp, p, access, p->imm & TP_FETH_MR ? 0 : p->dma_len);
+	if (!mr)
+		return spray_fail(qp, TP_NAK_REM_ACCESS);
+	spray_mr_put(mr);
+	wmb();
+	return spray_respond(qp, p) ? SPRAY_RAN : spray_fail(qp, TP_NAK_INV_REQ);
+}
+
+/* One word, aligned: the slot of its answer first, as what is done can't be taken back. */
+static enum spray_run spray_run_word(struct spray_qp *qp, const struct tp_pkt *p, const u8 *data)
+{
+	int access = p->kind == TP_ATOMIC_WRITE ? IB_ACCESS_REMOTE_WRITE : IB_ACCESS_REMOTE_ATOMIC;
+	struct spray_mr *mr;
 	struct tp_op *op;
 	u32 n = 8;
 	u64 *at;
 
 	if (p->va & 7)
 		return spray_fail(qp, TP_NAK_INV_REQ);
-	if (READ_ONCE(qp->attr.qp_access_flags) & IB_ACCESS_REMOTE_ATOMIC)
-		mr = spray_mr_get(qp->dev, qp->ib.pd, qp->ib.qp_num, p->rkey,
-				  IB_ACCESS_REMOTE_ATOMIC, p->va, 8);
+	mr = spray_remote_mr(qp, p, access, 8);
 	if (!mr)
 		return spray_fail(qp, TP_NAK_REM_ACCESS);
-	if (!tp_resp_read(&qp->resp.core, p, spray_hello_payload(qp->peer, qp->payload), now,
-			  &op)) {
+	op = spray_respond(qp, p);
+	if (!op) {
 		spray_mr_put(mr);
 		return spray_fail(qp, TP_NAK_INV_REQ);
 	}
 	at = spray_mr_ptr(mr, p->va, &n);
-	if (p->kind == TP_CAS)
+	if (p->kind == TP_ATOMIC_WRITE)
+		spray_copy_in(mr, p->va, data, 8, true);
+	else if (p->kind == TP_CAS)
 		op->swap_add = cmpxchg64(at, p->compare, p->swap_add);
 	else
 		op->swap_add = atomic64_fetch_add(p->swap_add, (atomic64_t *)at);
@@ -341,9 +375,11 @@ static enum spray_run spray_run(struct spray_qp *qp, const struct tp_pkt *p, con
 	case TP_WRITE:
 		return spray_run_write(qp, p, data, len);
 	case TP_READ:
-		return spray_run_read(qp, p, ktime_get_ns());
+		return spray_run_read(qp, p);
+	case TP_RDMA_FLUSH:
+		return spray_run_flush(qp, p);
 	default:
-		return spray_run_atomic(qp, p, ktime_get_ns());
+		return spray_run_word(qp, p, data);
 	}
 }
 

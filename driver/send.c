@@ -233,11 +233,52 @@ static const u8 spray_op_kind[SPRAY_OP_NUM] = {
 	[SPRAY_OP_LOCAL_INV]	= TP_NONE,
 	[SPRAY_OP_BIND_MW]	= TP_NONE,
 	[SPRAY_OP_REG_MR]	= TP_NONE,
+	[SPRAY_OP_ATOMIC_WRITE]	= TP_ATOMIC_WRITE,
+	[SPRAY_OP_FLUSH]	= TP_RDMA_FLUSH,
 };
+
+static_assert((int)SPRAY_FLUSH_GLOBAL == TP_FETH_GLOBAL);
+static_assert((int)SPRAY_FLUSH_PERSISTENT == TP_FETH_PERSISTENT);
+static_assert((int)SPRAY_FLUSH_MR == TP_FETH_MR);
 
 static bool spray_op_reads(u8 op)
 {
 	return op == SPRAY_OP_READ || op == SPRAY_OP_CAS || op == SPRAY_OP_FAA;
+}
+
+/* Is there such work? Not that of kernel consumers for users, nor what this kernel's verbs lack. */
+static bool spray_op_offered(const struct spray_qp *qp, u8 op)
+{
+	switch (op) {
+	case SPRAY_OP_REG_MR:
+		return !qp->ctl;
+	case SPRAY_OP_ATOMIC_WRITE:
+		return IB_DEVICE_ATOMIC_WRITE != 0;
+	case SPRAY_OP_FLUSH:
+		return IB_DEVICE_FLUSH_GLOBAL != 0;
+	default:
+		return op < SPRAY_OP_NUM;
+	}
+}
+
+/* One word, no more and no less. */
+static bool spray_op_is_word(u8 op)
+{
+	return op == SPRAY_OP_CAS || op == SPRAY_OP_FAA || op == SPRAY_OP_ATOMIC_WRITE;
+}
+
+/* Work without data: on keys, or a FLUSH. */
+static u8 spray_check_dataless(struct spray_sqe *sqe, u64 *length)
+{
+	sqe->num_sge = 0;
+	if (sqe->flags & SPRAY_SQE_INLINE)
+		return TP_LOC_QP_OP;
+	if (sqe->op != SPRAY_OP_FLUSH)
+		return TP_OK;
+	if (sqe->compare > U32_MAX || !tp_feth_valid((u32)sqe->compare))
+		return TP_LOC_QP_OP;
+	*length = sqe->compare & SPRAY_FLUSH_MR ? 0 : sqe->swap_add;
+	return *length > SPRAY_MAX_MSG ? TP_LOC_LEN : TP_OK;
 }
 
 /* What a copied entry asks for, checked. Return: enum tp_status. */
@@ -245,24 +286,20 @@ static u8 spray_check_sqe(struct spray_qp *qp, struct spray_sqe *sqe, u64 *lengt
 {
 	struct spray_wq *sq = &qp->req.sq;
 
-	if (sqe->op >= SPRAY_OP_NUM || (sqe->op == SPRAY_OP_REG_MR && qp->ctl))
+	if (!spray_op_offered(qp, sqe->op))
 		return TP_LOC_QP_OP;
-	if (spray_op_kind[sqe->op] == TP_NONE) {
-		sqe->num_sge = 0;
-		return sqe->flags & SPRAY_SQE_INLINE ? TP_LOC_QP_OP : TP_OK;
-	}
+	if (spray_op_kind[sqe->op] == TP_NONE || sqe->op == SPRAY_OP_FLUSH)
+		return spray_check_dataless(sqe, length);
 	if (sqe->flags & SPRAY_SQE_INLINE) {
 		*length = sqe->inline_len;
 		if (sqe->inline_len > sq->max_inline || spray_op_reads(sqe->op))
 			return TP_LOC_QP_OP;
-		return TP_OK;
+	} else {
+		if (sqe->num_sge > sq->max_sge)
+			return TP_LOC_QP_OP;
+		*length = spray_sge_total(spray_sqe_sge(sqe), sqe->num_sge);
 	}
-	if (sqe->num_sge > sq->max_sge)
-		return TP_LOC_QP_OP;
-	*length = spray_sge_total(spray_sqe_sge(sqe), sqe->num_sge);
-	if (*length > SPRAY_MAX_MSG)
-		return TP_LOC_LEN;
-	if ((sqe->op == SPRAY_OP_CAS || sqe->op == SPRAY_OP_FAA) && *length != 8)
+	if (*length > SPRAY_MAX_MSG || (spray_op_is_word(sqe->op) && *length != 8))
 		return TP_LOC_LEN;
 	return TP_OK;
 }
@@ -311,6 +348,8 @@ static void spray_take_sqe(struct spray_qp *qp, u64 now)
 	op->has_imm = sqe->op == SPRAY_OP_SEND_IMM || sqe->op == SPRAY_OP_WRITE_IMM;
 	op->has_inv = sqe->op == SPRAY_OP_SEND_INV;
 	op->imm = op->has_imm ? be32_to_cpu((__force __be32)sqe->imm) : sqe->imm;
+	if (op->kind == TP_RDMA_FLUSH)
+		op->imm = (u32)sqe->compare;
 	op->payload = qp->req.payload;
 	op->length = (u32)length;
 	op->rkey = sqe->rkey;

@@ -55,6 +55,7 @@
 enum {
 	SPRAY_MAX_SGE		= 32,
 	SPRAY_MAX_INLINE	= 512,		/* bytes */
+	SPRAY_MIN_INLINE	= 8,		/* bytes that every SQ takes inline: an ATOMIC_WRITE's */
 	SPRAY_MAX_QP_WR		= 16384,	/* entries of an SQ or RQ */
 	SPRAY_MAX_SRQ_WR	= 16384,
 	SPRAY_MAX_CQE		= 1 << 20,
@@ -81,7 +82,17 @@ enum spray_op {
 	SPRAY_OP_LOCAL_INV	= 8,		/* rkey */
 	SPRAY_OP_BIND_MW	= 9,		/* see struct spray_sqe */
 	SPRAY_OP_REG_MR		= 10,		/* kernel consumers only */
+	/* if the device has the capability: */
+	SPRAY_OP_ATOMIC_WRITE	= 11,		/* 8 bytes */
+	SPRAY_OP_FLUSH		= 12,		/* no data; see struct spray_sqe */
 	SPRAY_OP_NUM
+};
+
+/* What a FLUSH is to do: type (at least one of two) and selectivity. */
+enum spray_flush {
+	SPRAY_FLUSH_GLOBAL	= 1 << 0,	/* visible to all that read the memory */
+	SPRAY_FLUSH_PERSISTENT	= 1 << 1,
+	SPRAY_FLUSH_MR		= 1 << 4,	/* all of the region, not the range */
 };
 
 enum spray_sqe_flags {
@@ -105,8 +116,8 @@ struct spray_sqe {
 	__u32 imm;		/* as on the wire (big endian); SEND_INV: the key, a number */
 	__u32 rkey;		/* RC: remote key. UD: Q_Key. BIND_MW, REG_MR: key from now on */
 	__aligned_u64 raddr;	/* RC: remote address, bytes. UD: address handle number in the low 32 bits */
-	__aligned_u64 swap_add;	/* CAS: value to swap in, FAA: value to add. BIND_MW, REG_MR: bytes */
-	__aligned_u64 compare;	/* CAS. BIND_MW, REG_MR: access flags of the verbs */
+	__aligned_u64 swap_add;	/* CAS: value to swap in, FAA: value to add. BIND_MW, REG_MR, FLUSH: bytes */
+	__aligned_u64 compare;	/* CAS. BIND_MW, REG_MR: access flags of the verbs. FLUSH: enum spray_flush */
 	__u32 remote_qpn;	/* UD. BIND_MW: lkey of the region */
 	__u32 reserved;
 	/* struct spray_sge sge[] or inline bytes follow */
@@ -129,6 +140,8 @@ enum spray_wc_opcode {
 	SPRAY_WC_FAA		= 4,
 	SPRAY_WC_BIND_MW	= 5,
 	SPRAY_WC_LOCAL_INV	= 6,
+	SPRAY_WC_FLUSH		= 8,
+	SPRAY_WC_ATOMIC_WRITE	= 9,
 	SPRAY_WC_REG_MR		= 64,		/* kernel consumers only */
 	SPRAY_WC_RECV		= 128,
 	SPRAY_WC_RECV_IMM	= 129,
