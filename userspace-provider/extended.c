@@ -149,7 +149,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *qx, size_t n, const struct
 	struct spray_sqe *sqe = qp->wr_cur;
 	size_t i;
 
-	if (sqe->op == SPRAY_OP_READ || sqe->op == SPRAY_OP_CAS || sqe->op == SPRAY_OP_FAA)
+	if (sqe->op == SPRAY_OP_READ || sqe->op == SPRAY_OP_CAS || sqe->op == SPRAY_OP_FAA ||
+	    sqe->op == SPRAY_OP_FLUSH)
 		wr_fail(qp, EINVAL);
 	sqe->inline_len = 0;
 	for (i = 0; i < n; i++)
@@ -166,6 +167,30 @@ static void wr_set_inline_data(struct ibv_qp_ex *qx, void *addr, size_t length)
 
 	wr_set_inline_data_list(qx, 1, &buf);
 }
+
+#ifdef SPRAY_HAVE_wr_atomic_write
+/* The word is taken at once: every queue has room for it (SPRAY_MIN_INLINE). */
+static void wr_atomic_write(struct ibv_qp_ex *qx, uint32_t rkey, uint64_t addr, const void *word)
+{
+	wr_remote(qx, SPRAY_OP_ATOMIC_WRITE, rkey, addr);
+	wr_set_inline_data(qx, (void *)word, 8);
+}
+#endif
+
+#ifdef SPRAY_HAVE_wr_flush
+static void wr_flush(struct ibv_qp_ex *qx, uint32_t rkey, uint64_t addr, size_t len, uint8_t type,
+		     uint8_t level)
+{
+	const uint8_t types = SPRAY_FLUSH_GLOBAL | SPRAY_FLUSH_PERSISTENT;
+	struct spray_qp *qp = to_qp(qx);
+
+	wr_remote(qx, SPRAY_OP_FLUSH, rkey, addr);
+	if (!(type & types) || (type & ~types) || level > IBV_FLUSH_MR)
+		wr_fail(qp, EINVAL);
+	qp->wr_cur->swap_add = len;
+	qp->wr_cur->compare = type | (level == IBV_FLUSH_MR ? SPRAY_FLUSH_MR : 0);
+}
+#endif
 
 static void wr_start(struct ibv_qp_ex *qx)
 {
@@ -205,10 +230,29 @@ static const uint64_t rc_ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IM
 	IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 	IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-/* May a QP of that type be posted to by these operations (IBV_QP_EX_WITH_*)? */
-bool spray_has_wr_ops(enum ibv_qp_type type, uint64_t ops)
+/* Those that not every kernel has. */
+static uint64_t wr_ops_by_caps(uint64_t caps)
 {
-	return !(ops & ~(type == IBV_QPT_UD ? ud_ops : rc_ops));
+	uint64_t ops = 0;
+
+	(void)caps;
+#ifdef SPRAY_HAVE_wr_atomic_write
+	if (caps & SPRAY_CAP_ATOMIC_WRITE)
+		ops |= IBV_QP_EX_WITH_ATOMIC_WRITE;
+#endif
+#ifdef SPRAY_HAVE_wr_flush
+	if (caps & SPRAY_CAP_FLUSH_GLOBAL)
+		ops |= IBV_QP_EX_WITH_FLUSH;
+#endif
+	return ops;
+}
+
+/* May a QP of that type be posted to by these operations (IBV_QP_EX_WITH_*)? */
+bool spray_has_wr_ops(struct ibv_context *ibctx, enum ibv_qp_type type, uint64_t ops)
+{
+	if (type == IBV_QPT_UD)
+		return !(ops & ~ud_ops);
+	return !(ops & ~(rc_ops | wr_ops_by_caps(to_spray_context(ibctx)->caps)));
 }
 
 void spray_set_wr_ops(struct spray_qp *qp)
@@ -237,6 +281,12 @@ void spray_set_wr_ops(struct spray_qp *qp)
 	qx->wr_atomic_fetch_add = wr_fetch_add;
 	qx->wr_local_inv = wr_local_inv;
 	qx->wr_bind_mw = wr_bind_mw;
+#ifdef SPRAY_HAVE_wr_atomic_write
+	qx->wr_atomic_write = wr_atomic_write;
+#endif
+#ifdef SPRAY_HAVE_wr_flush
+	qx->wr_flush = wr_flush;
+#endif
 }
 
 /* --- polling --- */

@@ -77,11 +77,12 @@ enum {
 	HAS_IMM		= 1 << 5,
 	HAS_KEY		= 1 << 6,	/* wr.invalidate_rkey */
 	IS_LOCAL	= 1 << 7,	/* works on a key: no data */
+	IF_ATOMIC_WRITE	= 1 << 8,	/* if the kernel has it */
 };
 
 struct send_op {
 	uint8_t op;	/* enum spray_op */
-	uint8_t traits;	/* 0: no such operation */
+	uint16_t traits;	/* 0: no such operation */
 };
 
 static const struct send_op send_ops[] = {
@@ -95,19 +96,28 @@ static const struct send_op send_ops[] = {
 	[IBV_WR_SEND_WITH_INV] = { SPRAY_OP_SEND_INV, ON_RC | CAN_INLINE | HAS_KEY },
 	[IBV_WR_LOCAL_INV] = { SPRAY_OP_LOCAL_INV, ON_RC | IS_LOCAL },
 	[IBV_WR_BIND_MW] = { SPRAY_OP_BIND_MW, ON_RC | IS_LOCAL },
+#ifdef SPRAY_HAVE_wr_atomic_write
+	[IBV_WR_ATOMIC_WRITE] = { SPRAY_OP_ATOMIC_WRITE, ON_RC | CAN_INLINE | TO_REMOTE | IF_ATOMIC_WRITE },
+#endif
+	/* A FLUSH can be posted by ibv_wr_flush() only: a work request has not where to say what. */
 };
 
 /* NULL if the QP cannot do that. */
 static const struct send_op *find_op(const struct ibv_qp *ibqp, const struct ibv_send_wr *wr)
 {
-	uint8_t need = ibqp->qp_type == IBV_QPT_UD ? ON_UD : ON_RC;
+	uint16_t need = ibqp->qp_type == IBV_QPT_UD ? ON_UD : ON_RC;
 	unsigned int opcode = wr->opcode;
+	const struct send_op *op;
 
 	if (wr->send_flags & IBV_SEND_INLINE)
 		need |= CAN_INLINE;
 	if (opcode >= sizeof(send_ops) / sizeof(send_ops[0]))
 		return NULL;
-	return (send_ops[opcode].traits & need) == need ? &send_ops[opcode] : NULL;
+	op = &send_ops[opcode];
+	if (op->traits & IF_ATOMIC_WRITE &&
+	    !(to_spray_context(ibqp->context)->caps & SPRAY_CAP_ATOMIC_WRITE))
+		return NULL;
+	return (op->traits & need) == need ? op : NULL;
 }
 
 static void set_remote(struct spray_sqe *sqe, const struct ibv_send_wr *wr)

@@ -264,9 +264,24 @@ static int spray_get_context(struct spray_context *ctx)
 	return 0;
 }
 
+/* What the kernel has that libraries may not know, and the other way round. Return: 0 or errno. */
+static int query_caps(struct spray_context *ctx)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	struct ibv_device_attr_ex attr;
+	int ret = ibv_cmd_query_device_any(&ctx->vctx.context, NULL, &attr, sizeof(attr), &resp,
+					   &resp_size);
+
+	ctx->caps = ret ? 0 : attr.device_cap_flags_ex;
+	return ret;
+}
+
 /* @err: of the kernel's half: 0, or an errno, then there is no context. */
 static struct verbs_context *finish_context(struct spray_context *ctx, int err)
 {
+	if (!err)
+		err = query_caps(ctx);
 	if (!err) {
 		verbs_set_ops(&ctx->vctx, &spray_context_ops);
 		return &ctx->vctx;

@@ -25,8 +25,13 @@ struct spray_device {
 	struct verbs_device vdev;
 };
 
+/* Of the kernel's enum ib_uverbs_device_cap_flags: the headers of some libraries have no names for these. */
+#define SPRAY_CAP_FLUSH_GLOBAL	(1ULL << 38)
+#define SPRAY_CAP_ATOMIC_WRITE	(1ULL << 40)
+
 struct spray_context {
 	struct verbs_context vctx;
+	uint64_t caps;			/* of the kernel's device */
 };
 
 struct spray_td {
@@ -194,7 +199,7 @@ int spray_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 int spray_destroy_qp(struct ibv_qp *ibqp);
 
 /* extended.c */
-bool spray_has_wr_ops(enum ibv_qp_type type, uint64_t ops);
+bool spray_has_wr_ops(struct ibv_context *ibctx, enum ibv_qp_type type, uint64_t ops);
 void spray_set_wr_ops(struct spray_qp *qp);
 void spray_set_poll_ops(struct spray_cq *cq, uint64_t wc_flags);
 int spray_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);

@@ -377,7 +377,7 @@ struct ibv_qp *spray_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *att
 }
 
 /* 0, or the errno that says why not. To ask for no creation flag is to ask for nothing. */
-static int check_qp_attr(const struct ibv_qp_init_attr_ex *attr)
+static int check_qp_attr(struct ibv_context *ibctx, const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS;
@@ -387,7 +387,7 @@ static int check_qp_attr(const struct ibv_qp_init_attr_ex *attr)
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-	    !spray_has_wr_ops(attr->qp_type, attr->send_ops_flags))
+	    !spray_has_wr_ops(ibctx, attr->qp_type, attr->send_ops_flags))
 		return EOPNOTSUPP;
 	return attr->comp_mask & IBV_QP_INIT_ATTR_PD ? 0 : EINVAL;
 }
@@ -400,7 +400,7 @@ struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_
 	struct spray_qp *qp;
 	int ret;
 
-	ret = check_qp_attr(attr);
+	ret = check_qp_attr(ibctx, attr);
 	if (ret)
 		return qp_failed(NULL, ret);
 	qp = spray_object_alloc(attr->pd, sizeof(*qp), SPRAY_RESOURCE_QP);

@@ -276,7 +276,10 @@ static void kernel_complete(struct ibv_cq *ibcq, uint32_t qpn, uint64_t wr_id)
 /* ---- the process ---- */
 
 struct world {
-	struct verbs_context vctx;
+	union {
+		struct spray_context ctx;
+		struct verbs_context vctx;
+	};
 	struct spray_pd pd;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
@@ -1099,6 +1102,109 @@ static void wr_ops_by_type(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+/* What the kernel's device has not is not there: nor is it posted by other ways. */
+static void wr_ops_by_caps(void **state)
+{
+	static const struct {
+		uint64_t caps, ops;
+		bool have;
+	} cases[] = {
+#ifdef SPRAY_HAVE_wr_atomic_write
+		{ 0, IBV_QP_EX_WITH_ATOMIC_WRITE, false },
+		{ SPRAY_CAP_FLUSH_GLOBAL, IBV_QP_EX_WITH_ATOMIC_WRITE, false },
+		{ SPRAY_CAP_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_SEND, true },
+#endif
+#ifdef SPRAY_HAVE_wr_flush
+		{ 0, IBV_QP_EX_WITH_FLUSH, false },
+		{ SPRAY_CAP_ATOMIC_WRITE, IBV_QP_EX_WITH_FLUSH, false },
+		{ SPRAY_CAP_FLUSH_GLOBAL, IBV_QP_EX_WITH_FLUSH, true },
+#endif
+		{ ~0ULL, IBV_QP_EX_WITH_TSO, false },
+	};
+	struct world *w = *state;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ibv_qp *qp;
+
+		w->ctx.caps = cases[i].caps;
+		qp = make_qp_ex(w, IBV_QPT_RC, cases[i].ops);
+		if (!qp)
+			assert_int_equal(errno, EOPNOTSUPP);
+		assert_int_equal(qp != NULL, cases[i].have);
+		if (qp)
+			spray_destroy_qp(qp);
+		w->ctx.caps = ~0ULL;
+		assert_null(make_qp_ex(w, IBV_QPT_UD, cases[i].ops & ~(uint64_t)IBV_QP_EX_WITH_SEND));
+	}
+	to_rts(w->qp);
+#ifdef SPRAY_HAVE_wr_atomic_write
+	w->ctx.caps = SPRAY_CAP_FLUSH_GLOBAL;
+	assert_int_equal(post_op(w->qp, IBV_WR_ATOMIC_WRITE, 0), EINVAL);
+	w->ctx.caps = SPRAY_CAP_ATOMIC_WRITE;
+	assert_int_equal(post_op(w->qp, IBV_WR_ATOMIC_WRITE, 0), 0);
+	assert_int_equal(sqe_at(w->qp, 0)->op, SPRAY_OP_ATOMIC_WRITE);
+	assert_int_equal(post_op(w->qp, IBV_WR_ATOMIC_WRITE, IBV_SEND_INLINE), 0);
+#endif
+	w->ctx.caps = ~0ULL;
+	assert_int_equal(post_op(w->qp, 14, 0), EINVAL);	/* IBV_WR_FLUSH */
+}
+
+#ifdef SPRAY_HAVE_wr_flush
+static void wr_flush_and_atomic_write(void **state)
+{
+	static const uint8_t bad[][2] = { { 0, 0 }, { 4, 0 }, { 0x11, 0 }, { 1, 2 }, { 1, 255 } };
+	struct world *w = *state;
+	const struct spray_sqe *sqe;
+	struct ibv_qp_ex *qx;
+	struct ibv_qp *qp;
+	uint64_t word = 0x1122334455667788;
+	unsigned int i;
+
+	w->ctx.caps = ~0ULL;
+	qp = make_qp_ex(w, IBV_QPT_RC, IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE);
+	qx = &to_spray_qp(qp)->vqp.qp_ex;
+	to_rts(qp);
+	qx->wr_start(qx);
+	qx->wr_id = 5;
+	qx->wr_flags = IBV_SEND_FENCE;
+	qx->wr_flush(qx, 9, 0x3000, (size_t)1 << 40, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	qx->wr_flush(qx, 9, 0x3000, 7, IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR);
+	qx->wr_atomic_write(qx, 10, 0x4000, &word);
+	word = 0;				/* it was taken */
+	assert_int_equal(qx->wr_complete(qx), 0);
+	sqe = sqe_at(qp, 0);
+	assert_int_equal(sqe->wr_id, 5);
+	assert_int_equal(sqe->op, SPRAY_OP_FLUSH);
+	assert_int_equal(sqe->flags, SPRAY_SQE_FENCE);
+	assert_int_equal(sqe->num_sge, 0);
+	assert_int_equal(sqe->raddr, 0x3000);
+	assert_int_equal(sqe->rkey, 9);
+	assert_int_equal(sqe->swap_add, (size_t)1 << 40);	/* for the kernel to refuse */
+	assert_int_equal(sqe->compare, SPRAY_FLUSH_GLOBAL);
+	assert_int_equal(sqe_at(qp, 1)->compare,
+			 SPRAY_FLUSH_GLOBAL | SPRAY_FLUSH_PERSISTENT | SPRAY_FLUSH_MR);
+	sqe = sqe_at(qp, 2);
+	assert_int_equal(sqe->op, SPRAY_OP_ATOMIC_WRITE);
+	assert_int_equal(sqe->flags, SPRAY_SQE_FENCE | SPRAY_SQE_INLINE);
+	assert_int_equal(sqe->inline_len, 8);
+	assert_int_equal(sqe->raddr, 0x4000);
+	assert_int_equal(sqe->rkey, 10);
+	assert_int_equal(*(const uint64_t *)(sqe + 1), 0x1122334455667788);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		qx->wr_start(qx);
+		qx->wr_flush(qx, 9, 0x3000, 7, bad[i][0], bad[i][1]);
+		assert_int_equal(qx->wr_complete(qx), EINVAL);
+	}
+	qx->wr_start(qx);
+	qx->wr_flush(qx, 9, 0x3000, 7, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	qx->wr_set_inline_data(qx, &word, 8);
+	assert_int_equal(qx->wr_complete(qx), EINVAL);
+	assert_int_equal(to_spray_qp(qp)->ctl->sq_prod, 3);
+	assert_int_equal(spray_destroy_qp(qp), 0);
+}
+#endif
+
 static void wr_fills_in_place(void **state)
 {
 	struct world *w = *state;
@@ -1359,6 +1465,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(wr_ops_by_type),
+		TEST(wr_ops_by_caps),
+#ifdef SPRAY_HAVE_wr_flush
+		TEST(wr_flush_and_atomic_write),
+#endif
 		TEST(wr_fills_in_place),
 		TEST(wr_batch_fails_whole),
 		TEST(poll_in_place),
