@@ -235,6 +235,7 @@ struct conn_opt {
 	uint32_t cqe; /* 0: as many as can be outstanding */
 	bool sig_all;
 	enum ibv_mtu mtu;
+	uint64_t send_ops; /* IBV_QP_EX_WITH_*: 0: QPs without extended posting */
 };
 
 struct conn {

@@ -429,6 +429,26 @@ void conn_destroy_qp(struct conn *c, int end)
 		ct_fail("destroy_qp: %s", strerror(r));
 }
 
+static struct ibv_qp *create_qp_ex(struct dev *d, struct ibv_qp_init_attr *a, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex x = {
+		.qp_context = a->qp_context,
+		.send_cq = a->send_cq,
+		.recv_cq = a->recv_cq,
+		.srq = a->srq,
+		.cap = a->cap,
+		.qp_type = a->qp_type,
+		.sq_sig_all = a->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = d->pd,
+		.send_ops_flags = ops,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(d->ctx, &x);
+
+	a->cap = x.cap;
+	return qp;
+}
+
 struct conn *conn_create(const struct conn_opt *o)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -465,7 +485,8 @@ struct conn *conn_create(const struct conn_opt *o)
 			.qp_context = c,
 		};
 
-		c->qp[i] = ibv_create_qp(o->dev[i]->pd, &a);
+		c->qp[i] = o->send_ops ? create_qp_ex(o->dev[i], &a, o->send_ops) :
+					 ibv_create_qp(o->dev[i]->pd, &a);
 		CHECK(c->qp[i], "create_qp sq %u rq %u sge %u/%u inline %u: %s", o->sq, o->rq,
 		      o->send_sge, o->recv_sge, o->inline_data, strerror(errno));
 		c->cap[i] = a.cap;

@@ -5,7 +5,7 @@ Counts of the whole device (the module was loaded with a small max_objects), cap
 modify_qp. Sizes of single objects are in uverbs.py and in the contract's cases limits_refused, srq_limits,
 several_sges, inline_data, sq_full, rq_full, atomics_exact_max and huge_too_long.
 """
-import errno, signal, subprocess, sys
+import errno, os, signal, subprocess, sys
 
 from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
 from pyverbs.cq import CQ
@@ -55,7 +55,11 @@ USED = {
     21: ('MEM_MGT_EXTENSIONS', 'ulp: NVMe, RDS (REG_MR); contract: keys_in_order, send_with_invalidate (LOCAL_INV, SEND_WITH_INV)'),
     24: ('MEM_WINDOW_TYPE_2B', 'contract: window_type_2; pyverbs: test_mr'),
 }
-shown = {b for b in range(64) if attr.device_cap_flags >> b & 1}
+if tuple(map(int, os.uname().release.split('.')[:2])) >= (6, 2):    # else the kernel's core has no names for them
+    USED[38] = ('FLUSH_GLOBAL', 'contract: flush_*, placement_*; pyverbs: test_qpex')
+    USED[40] = ('ATOMIC_WRITE', 'contract: atomic_write*, placement_*; pyverbs: test_qpex')
+flags = ctx.query_device_ex().device_cap_flags_ex | attr.device_cap_flags       # some are beyond bit 31
+shown = {b for b in range(64) if flags >> b & 1}
 expect('capability bits are those that some test uses', sorted(shown), sorted(USED))
 for b in sorted(shown):
     print(f'# {USED.get(b, ("?", "?"))[0]}: {USED.get(b, ("?", "no test"))[1]}')

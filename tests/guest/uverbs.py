@@ -11,6 +11,7 @@ GET_CONTEXT, ALLOC_PD, REG_MR, CREATE_CQ, RESIZE_CQ, DESTROY_CQ, CREATE_QP, DEST
 CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ, DESTROY_SRQ, POST_SRQ_RECV = range(32, 37)
 RC = 2
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, ON_DEMAND, RELAXED = 1, 2, 4, 1 << 6, 1 << 20
+FLUSH_GLOBAL, FLUSH_PERSISTENT = 1 << 8, 1 << 9
 MAX_CQE, MAX_WR, MAX_SGE, MAX_INLINE = 1 << 20, 16384, 32, 512
 MAX_WR_BIT, LIMIT_BIT = 1, 2        # what modify_srq changes
 PAGE, SHARED, PRIVATE, ANON = 4096, 1, 2, 0x20
@@ -236,6 +237,7 @@ for caps, want in (((0, 0, 0, 0, 0), 0), ((MAX_WR, MAX_WR, MAX_SGE, MAX_SGE, MAX
                    ((1, 1, 1, 1, MAX_INLINE + 1), EINVAL), ((0xffffffff,) * 5, EINVAL)):
     expect(f'create_qp, {caps}', u.qp(cq, caps), want)
 
+knows_flush = tuple(map(int, os.uname().release.split('.')[:2])) >= (6, 2)
 m = mmap(1 << 20, PRIVATE | ANON)
 top = 1 << 64
 for name, args, want in (
@@ -247,6 +249,10 @@ for name, args, want in (
         ('other offset in the page', (m, PAGE, m + 1, LOCAL_WRITE), EINVAL),
         ('remote write without local', (m, PAGE, m, REMOTE_WRITE), EINVAL),
         ('optional access bit', (m, PAGE, m, RELAXED), 0),
+        ('to be flushed', (m, PAGE, m, LOCAL_WRITE | FLUSH_GLOBAL), 0 if knows_flush else EINVAL),
+        ('to be flushed, not to be written', (m, PAGE, m, REMOTE_READ | FLUSH_GLOBAL), 0 if knows_flush else EINVAL),
+        ('persistent', (m, PAGE, m, FLUSH_PERSISTENT), EOPNOTSUPP if knows_flush else EINVAL),
+        ('persistent, too', (m, PAGE, m, FLUSH_GLOBAL | FLUSH_PERSISTENT), EOPNOTSUPP if knows_flush else EINVAL),
         ('no memory there', (PAGE, PAGE, PAGE, LOCAL_WRITE), EFAULT)):
     expect(f'reg_mr, {name}', u.mr(*args), want)
 expect('reg_mr, on demand', u.mr(m, PAGE, m, ON_DEMAND) != 0, True)
