@@ -38,7 +38,7 @@ enum tp_take {
  * @rx: window of the request space
  * @msn: messages executed so far = number of the next one
  * @rqmsn: receives consumed so far = number of the next one
- * @rd_no: READs, ATOMICs, ATOMIC_WRITEs and FLUSHs executed
+ * @rd_no: READs, ATOMICs, ATOMIC_WRITEs and FLUSHes executed
  * @rd_mask: ring of response messages, @rd_mask + 1 >= max_dest_rd_atomic
  * @tx: response space (ops are READ_DATA/ATOMIC_DATA); only once @has_tx
  * @syndrome, @value: what blocks the executed point (RNR) or ended it (NAK); TP_SYN_ACK otherwise

@@ -579,7 +579,7 @@ static void depth(int rd_atomic, int total)
 	conn_prove(c);
 }
 
-CASE(placement_depth, "more ATOMIC_WRITEs, FLUSHs and READs than may be open: they wait; where none may be, an error")
+CASE(placement_depth, "more ATOMIC_WRITEs, FLUSHes and READs than may be open: they wait; where none may be, an error")
 {
 	struct conn_opt o = placement_opt();
 	struct buf *b = flush_buf(64);

@@ -476,7 +476,7 @@ TEST(start__flush_tells_what)
 	assert_int_equal(tp_wire_hdr_len(&out.pkt), 36);
 }
 
-TEST(start__no_flushs_at_all)
+TEST(start__no_flushes_at_all)
 {
 	static const u8 kinds[] = { TP_ATOMIC_WRITE, TP_RDMA_FLUSH };
 	struct tp_req_attr at = attr;
@@ -1591,7 +1591,7 @@ int main(void)
 		RUN(start__fence_alone_waits_for_nothing),
 		RUN(start__atomic_write_and_flush_are_reads),
 		RUN(start__flush_tells_what),
-		RUN(start__no_flushs_at_all),
+		RUN(start__no_flushes_at_all),
 		RUN(start__depth_of_reads),
 		RUN(start__more_reads_than_anyone_can_keep),
 		RUN(start__no_reads_at_all),
