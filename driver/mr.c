@@ -234,13 +234,9 @@ static int spray_mr_map(struct spray_mr *mr, int fd, u64 offset)
 struct ib_mr *spray_reg_dmabuf_any(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				   int access)
 {
-	struct spray_mr *mr;
+	struct spray_mr *mr = spray_mr_new(pd, access, 0);
 	int err;
 
-	/* What the CPU wrote is the exporter's to show to its device, by calls that may sleep. */
-	if (access & IB_ACCESS_FLUSH_GLOBAL)
-		return ERR_PTR(-EOPNOTSUPP);
-	mr = spray_mr_new(pd, access, 0);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
 	mr->iova = iova;

@@ -269,7 +269,7 @@ static int query_caps(struct spray_context *ctx)
 {
 	struct ib_uverbs_ex_query_device_resp resp;
 	size_t resp_size = sizeof(resp);
-	struct ibv_device_attr_ex attr;
+	struct ibv_device_attr_ex attr = {};
 	int ret = ibv_cmd_query_device_any(&ctx->vctx.context, NULL, &attr, sizeof(attr), &resp,
 					   &resp_size);
 
