@@ -310,10 +310,11 @@ CASE(atomic_write_overlap, "WRITEs and ATOMIC_WRITEs over each other in flight: 
 		poison(model, SPACE);
 		for (i = 0; i < N; i++) {
 			unsigned int flags = i == N - 1 ? IBV_SEND_SIGNALED : 0;
-			size_t len = min_t(size_t, 1 + rnd(rnd(2) ? 64 : max), range);
-			size_t at = rnd(range - len + 1);
+			size_t len = 1 + rnd(rnd(2) ? 64 : max), at;
 			uint64_t word = rnd64();
 
+			len = min_t(size_t, len, range);
+			at = rnd(range - len + 1);
 			if (rnd(2)) {
 				at = 8 * rnd(range / 8);
 				post_word(c, i, flags, b, at, word);
