@@ -194,8 +194,6 @@ void spray_grant_tell(struct spray_qp *qp, enum tp_space space, bool live, struc
 	u32 grants = 0;
 	u64 now;
 
-	if (!p->budget)
-		return;
 	now = ktime_get_ns();
 	spin_lock_bh(&p->lock);
 	if (live && c->bytes) {

@@ -320,7 +320,7 @@ enum hrtimer_restart spray_resp_timer(struct hrtimer *t);
 void spray_grant_begin(struct spray_qp *qp, enum tp_space space);
 /* It is out of service; any number of times. */
 void spray_grant_end(struct spray_qp *qp, enum tp_space space);
-/* It answers by @a: have the pacer told what came, and the peer how much it may send. @live: in service. */
+/* On a device that grants it answers by @a: have the pacer told what came, and the peer how much it may send. @live: in service. */
 void spray_grant_tell(struct spray_qp *qp, enum tp_space space, bool live, struct tp_ack *a);
 
 /* A new packet is safe; the half's lock held. */

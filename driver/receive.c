@@ -445,7 +445,8 @@ static void spray_answer(struct spray_qp *qp, enum tp_space space)
 	if (!(requests ? tp_resp_take_ack(&qp->resp.core, spray_credits(qp), &a) :
 			 tp_req_take_ack(&qp->req.core, &a)))
 		return;
-	spray_grant_tell(qp, space, requests ? qp->resp.live : qp->req.live, &a);
+	if (qp->dev->pacer.budget)
+		spray_grant_tell(qp, space, requests ? qp->resp.live : qp->req.live, &a);
 	spray_send_ack(qp, &a);
 }
 

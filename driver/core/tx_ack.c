@@ -213,11 +213,14 @@ static bool tp_tx_take_credit(struct tp_tx *t, const struct tp_ack *a)
 {
 	u32 limit;
 
-	if (a->credited && !t->credited)
+	if (!a->credited) {
+		t->credited = false;
+		return false;
+	}
+	if (!t->credited)
 		tp_tx_use_credit(t);
-	t->credited = a->credited;
 	limit = tp_extend24(a->credit, t->credit_limit / TP_CREDIT_UNIT) * TP_CREDIT_UNIT;
-	if (!a->credited || !tp_before(t->credit_limit, limit))
+	if (!tp_before(t->credit_limit, limit))
 		return false;
 	t->credit_limit = limit;
 	return true;
