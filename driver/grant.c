@@ -191,10 +191,9 @@ void spray_grant_tell(struct spray_qp *qp, enum tp_space space, bool live, struc
 {
 	struct spray_credit *c = spray_half_credit(qp, space);
 	struct spray_pacer *p = &qp->dev->pacer;
+	u64 now = ktime_get_ns();
 	u32 grants = 0;
-	u64 now;
 
-	now = ktime_get_ns();
 	spin_lock_bh(&p->lock);
 	if (live && c->bytes) {
 		tp_credit_got(&p->core, &c->core, c->bytes, c->rtx, now);

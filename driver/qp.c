@@ -286,12 +286,13 @@ static int spray_to_rtr(struct spray_qp *qp, const struct rdma_ah_attr *av)
 	tp_resp_init(&qp->resp.core, &pa);
 	spray_grant_begin(qp, TP_REQUEST);
 	/* Responses are numbered from the requester's first PSN: the one that is known by now. */
-	if (at->max_dest_rd_atomic)
+	if (at->max_dest_rd_atomic) {
 		tp_resp_start_tx(&qp->resp.core, at->dest_qp_num, at->rq_psn, qp->resp.ops,
 				 roundup_pow_of_two(at->max_dest_rd_atomic), qp->payload,
 				 &qp->peer->paths, get_random_u32(), ktime_get_ns());
-	if (at->max_dest_rd_atomic && READ_ONCE(qp->peer->grants))
-		tp_tx_use_credit(&qp->resp.core.tx);
+		if (READ_ONCE(qp->peer->grants))
+			tp_tx_use_credit(&qp->resp.core.tx);
+	}
 	qp->resp.live = true;
 	spin_unlock_bh(&qp->resp.lock);
 	return 0;

@@ -447,11 +447,6 @@ bool tp_req_ack(struct tp_req *q, u64 now, const struct tp_ack *a)
 
 /* --- responses --- */
 
-static bool tp_op_is_atomic(const struct tp_op *op)
-{
-	return op->kind == TP_CAS || op->kind == TP_FAA;
-}
-
 /* Bytes of READ data that answer a message. */
 static u32 tp_op_back(const struct tp_op *op)
 {
@@ -471,9 +466,9 @@ static bool tp_req_response_fits(const struct tp_req *q, const struct tp_pkt *p,
 		return false;
 	o = tp_tx_op(&q->tx, *op);
 	if (p->kind == TP_ATOMIC_DATA)
-		return tp_op_is_atomic(o) && len == 8 && p->first && p->last;
+		return tp_kind_atomic(o->kind) && len == 8 && p->first && p->last;
 	back = tp_op_back(o);
-	if (p->kind != TP_READ_DATA || tp_op_is_atomic(o) || p->dma_len != back)
+	if (p->kind != TP_READ_DATA || tp_kind_atomic(o->kind) || p->dma_len != back)
 		return false;
 	if (p->va > back || len > back - p->va || p->first != !p->va)
 		return false;

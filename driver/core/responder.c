@@ -225,7 +225,7 @@ bool tp_resp_read(struct tp_resp *r, const struct tp_pkt *p, u32 payload, u64 no
 {
 	struct tp_tx *t = &r->tx;
 	struct tp_op *op;
-	bool atomic = p->kind == TP_CAS || p->kind == TP_FAA;
+	bool atomic = tp_kind_atomic(p->kind);
 	u32 length = atomic || p->kind == TP_READ ? p->dma_len : 0;
 
 	if (!r->has_tx || !r->max_dest_rd || !tp_kind_answered(p->kind) ||

@@ -133,11 +133,6 @@ static bool is_response(u8 kind)
 	return kind == TP_READ_DATA || kind == TP_ATOMIC_DATA;
 }
 
-static bool is_atomic(u8 kind)
-{
-	return kind == TP_CAS || kind == TP_FAA;
-}
-
 /* Bears one word of memory, no more and no less. */
 static bool has_word(u8 kind)
 {
@@ -206,7 +201,7 @@ static void get_rc(struct tp_pkt *p, const u8 *meth, const u8 *b)
 		p->imm = tp_get32(b);
 	else if (p->kind == TP_RDMA_FLUSH)
 		p->imm = tp_get32(b) & TP_FETH_BITS;
-	if (is_atomic(p->kind)) {
+	if (tp_kind_atomic(p->kind)) {
 		p->swap_add = tp_get64(b);
 		p->compare = tp_get64(b + 8);
 	}
@@ -217,7 +212,7 @@ static bool rc_agrees(const struct tp_pkt *p, u32 payload)
 {
 	if (p->pad > payload || (p->space == TP_RESPONSE) != is_response(p->kind))
 		return false;
-	if ((is_atomic(p->kind) || has_word(p->kind)) && p->dma_len != ATOMIC_SIZE)
+	if ((tp_kind_atomic(p->kind) || has_word(p->kind)) && p->dma_len != ATOMIC_SIZE)
 		return false;
 	if (has_word(p->kind))
 		return payload == ATOMIC_SIZE && !p->pad;
@@ -280,7 +275,7 @@ static void put_rc(const struct tp_pkt *p, u8 *b, bool imm)
 	b += TP_RETH_LEN;
 	if (imm)
 		tp_put32(b, p->imm);
-	if (is_atomic(p->kind)) {
+	if (tp_kind_atomic(p->kind)) {
 		tp_put64(b, p->swap_add);
 		tp_put64(b + 8, p->compare);
 	}

@@ -81,6 +81,12 @@ static inline bool tp_kind_answered(u8 kind)
 	return kind >= TP_READ && kind <= TP_RDMA_FLUSH;
 }
 
+/* Those of them that bring back the word that was there. */
+static inline bool tp_kind_atomic(u8 kind)
+{
+	return kind == TP_CAS || kind == TP_FAA;
+}
+
 /* FETH: what is to be flushed, and how far; the rest of its 32 bits is not looked at. */
 enum tp_feth {
 	TP_FETH_GLOBAL		= 1 << 0,	/* placement type: visible to all that read memory */
