@@ -14,7 +14,7 @@ mbit=${FABRIC_RATE%mbit}
 # all by what the rate makes of that. Clean comes first: the others are a share of its goodput.
 clean=
 row() {
-	local i resent dup part
+	local i part
 	[[ $1 =~ ${SPRAY_ROWS:-.} ]] || [ -z "$clean" ] || return 0
 	here "$1: fabric" fabric_now "$SPRAY_TYPE" "$3" || return
 	for i in $(_seq); do

@@ -551,7 +551,7 @@ static const struct goal goals[] = {
 	{ "T6c", "needless share of resends, 5 % loss", "%", false, 10, needless, 50000, 5, false, { 10, 10 } },
 	{ "T7", "resends without loss, spines unequally far", "", false, 0, resent_lossless, 0, 5, false, { 0, 0 } },
 	{ "T8", "an eighth of the paths dies under 50 MB: extra time", "%", false, 1, death_costs, 0, 5, false, { 2, 8 } },
-	{ "T9", "path's death until it carries nothing new", "RTT", false, 3, death_felt, 0, 5, false, { 250, 250 } },
+	{ "T9", "path's death until it carries nothing new", "RTT", false, 3, death_felt, 0, 5, false, { 6, 250 } },
 	{ "T10a", "incast 32:1, 2 MiB each: last / ideal", "", false, 1.02, incast_last, 0, 5, false, { 1.15, 1.15 } },
 	{ "T10b", "incast 32:1: first / last", "", true, 0.95, incast_fair, 0, 5, false, { NONE, NONE } },
 	{ "T11", "bystanders of that incast: worst / median", "", false, 1.3, bystanders, 0, 5, false, { 2, 2 } },
