@@ -16,6 +16,7 @@ mkdir -p "$log"
 start=$SECONDS
 : "${SPRAY_SEEDS:=1}" "${SPRAY_UML_PROFILES:=clean mixed}" "${SPRAY_OBJECTS:=8000}"
 export SPRAY_SEEDS SPRAY_OBJECTS
+[ "$flavour" = plain ] || { : "${SPRAY_ROUNDS:=6}"; export SPRAY_ROUNDS; }
 [ "$flavour" = plain ] || : "${SPRAY_UML_CASES:=sizes_*,stream_mixed,stream_few_receives,flag_8,atomics_exact,rnr_exactly_one,error_*,flush_*,responder_*,requester_*,re*_restart,local_dereg_in_flight,atomic_write_exact,placement_errors,churn,modify_refused,loopback_err,thread_*}"
 
 # NAME SECONDS WORDS... (of run.sh)
