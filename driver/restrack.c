@@ -90,7 +90,7 @@ int spray_fill_res_qp(struct sk_buff *msg, struct ib_qp *ib)
 	spin_unlock_bh(&qp->resp.lock);
 	if (qp->peer) {
 		path_n = READ_ONCE(qp->peer->paths.n);
-		path_bad = READ_ONCE(qp->peer->paths.bad);
+		path_bad = tp_paths_dead(&qp->peer->paths);
 	}
 	mutex_unlock(&qp->mutex);
 	return spray_put_details(msg,

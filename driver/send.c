@@ -120,7 +120,7 @@ void spray_send_ack(struct spray_qp *qp, struct tp_ack *a)
 	if (!qp->peer)
 		return;
 	a->dqpn = qp->attr.dest_qp_num;
-	ev = tp_path_pick(&qp->peer->paths, &qp->ack_rng, TP_NO_PATH, now_us);
+	ev = tp_path_pick_for_answer(&qp->peer->paths, &qp->ack_rng, now_us);
 	spray_qp_count(qp, tx_acks);
 	if (a->syndrome == TP_SYN_RNR)
 		spray_qp_count(qp, tx_rnr_naks);

@@ -20,6 +20,11 @@
  * what the paths heard lately all had in common: the queue of our own host,
  * which would pass for distance on every path that is first used behind it.
  *
+ * Trust. A path that was never heard, or not for TP_PATH_TRUST_US, may be dead,
+ * and a burst is a dear way to find out. Where others are trusted it is withdrawn
+ * when drawn, asked by a probe, and back in a round trip (path_state.c). Not so
+ * while traffic is young: a short flow needs the width more than the certainty.
+ *
  * Choice. Two draws, not more. Three would even out a fabric that hashes as
  * badly as 28:18:12:6 (two can't give the last spine more than 18 %), but where
  * hashing is ordinary they run in herds to the spine that looked empty a round
@@ -44,6 +49,9 @@ enum {
 	SKIP_MIN_US	= 100,
 	SKIP_MAX_US	= 100000,
 	DRAWS		= 4,
+	YOUTH_RTTS	= 32,		/* least ones of the group, but at least */
+	YOUTH_MIN_US	= 1000,
+	YOUTH_MAX_US	= 100000,
 };
 
 static u64 mix(u64 *state)		/* splitmix64 */
@@ -72,6 +80,7 @@ void tp_paths_init(struct tp_paths *g, u32 n, u64 seed)
 	u64 r;
 
 	memset(g, 0, sizeof(*g));
+	memset(g->heard, TP_NO_PATH, sizeof(g->heard));
 	g->n = clamp_t(u32, n, 1, TP_PATHS);
 	for (i = 0; i < g->n; i++) {
 		do {
@@ -104,34 +113,89 @@ static u8 random_path(const struct tp_paths *g, u32 *rng)
 	return (u8)((u64)next_random(rng) * g->n >> 32);
 }
 
-/*
- * A random path that may be used now. If luck fails, the next one that may; if
- * all are marked, a marked one; if there is no other, the one to avoid; if
- * everything is withdrawn, whatever was drawn.
- */
-static u8 draw(const struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us)
+/* Heard lately. Any other may have died since, or never have led anywhere. */
+static bool is_trusted(const struct tp_path *p, u32 now_us)
 {
-	u8 ev = 0, marked = TP_NO_PATH, tries;
+	return (READ_ONCE(p->rtt_us) && now_us - READ_ONCE(p->seen_us) < TP_PATH_TRUST_US) ||
+	       tp_path_ahead(READ_ONCE(p->until_us), now_us, TP_PATH_TRUST_US);
+}
+
+/* The @back-th latest EV that was heard, from 1 on; neighbours differ. */
+static u8 heard(const struct tp_paths *g, u32 back)
+{
+	return READ_ONCE(g->heard[(READ_ONCE(g->nheard) - back) % TP_PATHS_HEARD]);
+}
+
+static void note_heard(struct tp_paths *g, u8 ev)
+{
+	u32 n = READ_ONCE(g->nheard);
+
+	if (heard(g, 1) == ev)
+		return;
+	WRITE_ONCE(g->heard[n % TP_PATHS_HEARD], ev);
+	WRITE_ONCE(g->nheard, n + 1);
+}
+
+/* Are there two trusted ones to use meanwhile? */
+static bool may_ask(const struct tp_paths *g, u32 now_us)
+{
+	u8 last = heard(g, 1), before = heard(g, 2);
+
+	return !tp_path_ahead(READ_ONCE(g->young_us), now_us, YOUTH_MAX_US) &&
+	       last != TP_NO_PATH && is_trusted(&g->p[last], now_us) &&
+	       before != TP_NO_PATH && is_trusted(&g->p[before], now_us);
+}
+
+/* What a path is good for, the better the higher. */
+enum { WITHDRAWN, AVOIDED, MARKED, UNKNOWN, TRUSTED };
+
+static u8 rank(const struct tp_paths *g, u8 ev, u8 avoid, u32 now_us)
+{
+	const struct tp_path *p = &g->p[ev];
+
+	if (!tp_path_usable(p))
+		return WITHDRAWN;
+	if (ev == avoid)
+		return AVOIDED;
+	if (is_skipped(p, now_us))
+		return MARKED;
+	return is_trusted(p, now_us) ? TRUSTED : UNKNOWN;
+}
+
+/* From @first on, the first of the best. */
+static u8 best_from(const struct tp_paths *g, u8 first, u8 avoid, u32 now_us)
+{
+	u8 best = first, most = WITHDRAWN;
 	u32 i;
+
+	for (i = 0; i < g->n; i++) {
+		u8 ev = (u8)((first + i) % g->n), r = rank(g, ev, avoid, now_us);
+
+		if (r > most) {
+			most = r;
+			best = ev;
+		}
+	}
+	return best;
+}
+
+/*
+ * A random path that may be used now. One that is not trusted is asked, where there are others, and
+ * has its chance once it has answered. If luck fails, the next that is as good as any.
+ */
+static u8 draw(struct tp_paths *g, u32 *rng, u8 avoid, bool ask, u32 now_us)
+{
+	u8 ev = 0, tries;
 
 	for (tries = 0; tries < DRAWS; tries++) {
 		ev = random_path(g, rng);
-		if (ev != avoid && tp_path_usable(&g->p[ev]) && !is_skipped(&g->p[ev], now_us))
-			return ev;
-	}
-	for (i = 0; i < g->n; i++) {
-		u8 e = (u8)((ev + i) % g->n);
-
-		if (e == avoid || !tp_path_usable(&g->p[e]))
+		if (ev == avoid || !tp_path_usable(&g->p[ev]) || is_skipped(&g->p[ev], now_us))
 			continue;
-		if (!is_skipped(&g->p[e], now_us))
-			return e;
-		if (marked == TP_NO_PATH)
-			marked = e;
+		if (!ask || is_trusted(&g->p[ev], now_us) || !may_ask(g, now_us))
+			return ev;
+		tp_path_silent(g, ev, now_us);
 	}
-	if (marked != TP_NO_PATH)
-		return marked;
-	return avoid < g->n && tp_path_usable(&g->p[avoid]) ? avoid : ev;
+	return best_from(g, ev, avoid, now_us);
 }
 
 static u32 aged_queue_us(const struct tp_paths *g, u8 ev, u32 now_us)
@@ -146,15 +210,25 @@ static bool is_suspect(const struct tp_paths *g, u8 ev)
 	return READ_ONCE(g->p[ev].losses) >= TP_PATH_LOSSES;
 }
 
-u8 tp_path_pick(struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us)
+static u8 better_of_two(struct tp_paths *g, u32 *rng, u8 avoid, bool ask, u32 now_us)
 {
-	u8 a = draw(g, rng, avoid, now_us);
-	u8 b = draw(g, rng, avoid, now_us);
+	u8 a = draw(g, rng, avoid, ask, now_us);
+	u8 b = draw(g, rng, avoid, ask, now_us);
 
 	/* Kept in use only because too few are left: the other one, if it is better. */
 	if (is_suspect(g, a) != is_suspect(g, b))
 		return is_suspect(g, a) ? b : a;
 	return aged_queue_us(g, a, now_us) > aged_queue_us(g, b, now_us) + NOISE_US ? b : a;
+}
+
+u8 tp_path_pick(struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us)
+{
+	return better_of_two(g, rng, avoid, true, now_us);
+}
+
+u8 tp_path_pick_for_answer(struct tp_paths *g, u32 *rng, u32 now_us)
+{
+	return better_of_two(g, rng, TP_NO_PATH, false, now_us);
 }
 
 static void update_group_base(struct tp_paths *g)
@@ -186,8 +260,21 @@ static u32 common_us(const struct tp_paths *g, u32 now_us)
 	return now_us - READ_ONCE(g->common_at_us) < AGE_US ? READ_ONCE(g->common_us) : 0;
 }
 
+/* After a pause, and once there is a first answer. */
+static void grow_young(struct tp_paths *g, u32 heard_us, u32 now_us)
+{
+	u32 youth = clamp_t(u32, YOUTH_RTTS * READ_ONCE(g->base_us), YOUTH_MIN_US, YOUTH_MAX_US);
+
+	if (!heard_us || now_us - heard_us > youth)
+		WRITE_ONCE(g->young_us, now_us + youth);
+}
+
 void tp_path_common(struct tp_paths *g, u32 queue_us, u32 now_us)
 {
+	u32 at = READ_ONCE(g->common_at_us);
+
+	if (!at || now_us - at > YOUTH_MIN_US)
+		grow_young(g, at, now_us);
 	WRITE_ONCE(g->common_us, queue_us);
 	WRITE_ONCE(g->common_at_us, now_us);
 }
@@ -250,6 +337,7 @@ void tp_path_acked(struct tp_paths *g, u8 ev, u32 rtt_us, bool ce, u32 now_us)
 		sample_base(g, p, rtt_us, now_us);
 		sample_rtt(p, rtt_us);
 		WRITE_ONCE(p->seen_us, now_us);
+		note_heard(g, ev);
 	}
 	if (READ_ONCE(p->losses))
 		WRITE_ONCE(p->losses, 0);

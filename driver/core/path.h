@@ -13,8 +13,9 @@
  * uneven; feedback is what fills all spines alike ("power of two choices").
  *
  * States: GOOD; SKIP (marked: bypassed until skip_until); BAD (two losses
- * without a clean ack in between, or silence after one: withdrawn until a probe
- * on it is answered; probed with back-off); DENIED (administrator).
+ * without a clean ack in between, silence after one, or not heard for long:
+ * withdrawn until a probe on it is answered; probed with back-off); DENIED
+ * (administrator).
  */
 #ifndef TP_PATH_H
 #define TP_PATH_H
@@ -23,8 +24,10 @@
 
 enum {
 	TP_PATHS	= 64,		/* per destination; EV index fits a byte */
+	TP_PATHS_HEARD	= 2,		/* remembered: those heard last */
 	TP_PATHS_MIN_ACTIVE = 4,	/* never fewer usable paths than this, whatever was lost */
 	TP_NO_PATH	= 0xff,
+	TP_PATH_TRUST_US = 1000000,	/* so long is an answer proof of life */
 	TP_PATH_LOSSES	= 2,		/* without an acknowledgement in between: it is withdrawn */
 };
 
@@ -35,7 +38,7 @@ struct tp_path {
 	u32 base_us;	/* least RTT seen, 0 = none yet */
 	u32 rtt_us;	/* recent RTT (gain 1/2) */
 	u32 var_us;	/* mean deviation (gain 1/4) */
-	u32 until_us;	/* SKIP: end of it; BAD: time of the next probe */
+	u32 until_us;	/* SKIP: end of it; BAD: time of the next probe; GOOD: trusted until then */
 	u8 state;
 	u8 losses;	/* since the last clean ack */
 	u8 backoff;	/* BAD: doublings of the probe interval */
@@ -53,6 +56,9 @@ struct tp_paths {
 	u32 common_us;		/* queueing delay that all paths heard lately share: the host's own */
 	u32 common_at_us;
 	u32 trust_us;		/* until then nobody is suspected for what others suffer */
+	u32 young_us;		/* until then paths are used without being asked */
+	u32 nheard;		/* EVs ever noted in heard[] */
+	u8 heard[TP_PATHS_HEARD];	/* a ring */
 	struct tp_path p[TP_PATHS];
 };
 
@@ -87,26 +93,32 @@ void tp_paths_init(struct tp_paths *g, u32 n, u64 seed);
  */
 u8 tp_path_pick(struct tp_paths *g, u32 *rng, u8 avoid, u32 now_us);
 
+/*
+ * The same for an acknowledgement. No path is asked for its sake: who only answers sends no probes, and
+ * what was withdrawn would stay so.
+ */
+u8 tp_path_pick_for_answer(struct tp_paths *g, u32 *rng, u32 now_us);
+
 /* A packet on @ev was acknowledged; @rtt_us 0 if no sample may be taken; @ce: it was marked. */
 void tp_path_acked(struct tp_paths *g, u8 ev, u32 rtt_us, bool ce, u32 now_us);
 
-/* All paths that were heard lately had at least that queueing delay. */
+/* Called for each answer: all paths that were heard lately had at least that queueing delay. */
 void tp_path_common(struct tp_paths *g, u32 queue_us, u32 now_us);
 
 /* A burst (or part of one) on @ev was lost; call once per burst. */
 void tp_path_lost(struct tp_paths *g, u8 ev, u32 now_us);
 
-/*
- * A burst on @ev was lost, and nothing sent with it or after it was heard: maybe the path is dead.
- * Withdrawn at once, and probed at once.
- */
+/* Maybe dead: a burst was lost, and nothing after it was heard. Withdrawn at once, and probed at once. */
 void tp_path_silent(struct tp_paths *g, u8 ev, u32 now_us);
 
 /* Next BAD path whose probe is due, or TP_NO_PATH; marks it as probed (back-off doubles, <= 8 s). */
 u8 tp_path_probe_due(struct tp_paths *g, u32 now_us);
 
-/* A probe on the path with this entropy was answered: GOOD again. */
-void tp_path_revived(struct tp_paths *g, u32 entropy);
+/* A probe on the path with this entropy was answered: GOOD again, and trusted for a while. */
+void tp_path_revived(struct tp_paths *g, u32 entropy, u32 now_us);
+
+/* How many are withdrawn, those aside that have been asked just now. */
+u32 tp_paths_dead(const struct tp_paths *g);
 
 /* Queueing delay now: recent RTT - least RTT of that path, us. */
 u32 tp_path_queue_us(const struct tp_paths *g, u8 ev);

@@ -13,7 +13,8 @@
  * may be a dead path: withdrawn at once, and asked at once. The answer of a
  * path that lost a packet by chance brings it back a round trip later. If
  * there is none, whatever died may be shared: paths that were not heard since
- * are asked, too, before they are used.
+ * are asked, too, before they are used. The same way a path is asked of which
+ * nothing is known (path.c).
  *
  * Units: microseconds.
  */
@@ -35,6 +36,15 @@ static u32 count(const struct tp_paths *g, enum tp_path_state state)
 
 	for (i = 0; i < g->n; i++)
 		n += READ_ONCE(g->p[i].state) == state;
+	return n;
+}
+
+u32 tp_paths_dead(const struct tp_paths *g)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < g->n; i++)
+		n += READ_ONCE(g->p[i].state) == TP_PATH_BAD && !READ_ONCE(g->p[i].quick);
 	return n;
 }
 
@@ -93,9 +103,14 @@ static u32 probe_interval_us(u8 backoff)
 	return min_t(u32, (u32)PROBE_FIRST_US << min_t(u8, backoff, PROBE_DOUBLINGS), PROBE_MAX_US);
 }
 
-static u32 quick_us(const struct tp_path *p)
+/* Twice the longest RTT: the way back may be another path's. */
+static u32 quick_us(const struct tp_paths *g)
 {
-	return max_t(u32, 2 * READ_ONCE(p->rtt_us), QUICK_US);
+	u32 i, us = 0;
+
+	for (i = 0; i < g->n; i++)
+		us = max_t(u32, us, READ_ONCE(g->p[i].rtt_us));
+	return clamp_t(u32, 2 * us, QUICK_US, PROBE_FIRST_US);
 }
 
 /*
@@ -123,9 +138,9 @@ static void next_probe(struct tp_paths *g, struct tp_path *p, u32 now_us)
 
 	if (quick) {
 		if (quick == QUICK_PROBES - 1)
-			suspect_unheard(g, now_us - quick_us(p), now_us);
+			suspect_unheard(g, now_us - quick_us(g), now_us);
 		WRITE_ONCE(p->quick, quick - 1);
-		WRITE_ONCE(p->until_us, now_us + quick_us(p));
+		WRITE_ONCE(p->until_us, now_us + quick_us(g));
 		if (quick == 1)
 			WRITE_ONCE(g->failed, READ_ONCE(g->failed) + 1);
 		return;
@@ -166,7 +181,7 @@ static void probe_all(struct tp_paths *g, u32 since)
 	}
 }
 
-static void revive(struct tp_paths *g, struct tp_path *p)
+static void revive(struct tp_paths *g, struct tp_path *p, u32 now_us)
 {
 	bool outage = count_usable(g) <= TP_PATHS_MIN_ACTIVE;
 	u32 probed_us = p->until_us - probe_interval_us(p->backoff);
@@ -174,16 +189,17 @@ static void revive(struct tp_paths *g, struct tp_path *p)
 	WRITE_ONCE(p->losses, 0);
 	if (READ_ONCE(p->state) != TP_PATH_BAD)
 		return;
+	WRITE_ONCE(p->until_us, now_us + TP_PATH_TRUST_US);
 	set_state(g, p, TP_PATH_GOOD);
 	if (outage)
 		probe_all(g, probed_us);
 }
 
-void tp_path_revived(struct tp_paths *g, u32 entropy)
+void tp_path_revived(struct tp_paths *g, u32 entropy, u32 now_us)
 {
 	u32 i;
 
 	for (i = 0; i < g->n; i++)
 		if (tp_path_is(&g->p[i], entropy))
-			revive(g, &g->p[i]);
+			revive(g, &g->p[i], now_us);
 }

@@ -250,7 +250,7 @@ static bool tp_tx_take_probe(struct tp_tx *t, u64 now, const struct tp_ack *a, s
 	if (!a->probe)
 		return false;
 	if (a->entropy)
-		tp_path_revived(t->paths, a->entropy);
+		tp_path_revived(t->paths, a->entropy, n->now_us);
 	if (tp_tx_all_received(t)) {		/* the peer lives, and only its own side makes us wait */
 		t->last_progress_ns = now;
 		t->vain = 0;

@@ -369,7 +369,7 @@ static void send_ack(u8 src, const struct tp_ack *a)
 
 	trace("%c> ack space %u syndrome %u exec %u cum %u words %u", 'A' + src, a->space, a->syndrome,
 	      a->exec_psn, a->cum_psn, a->nwords);
-	send_lone(src, tp_path_pick(&f.paths[src], &f.ack_rng, TP_NO_PATH, now_us()), buf, n);
+	send_lone(src, tp_path_pick_for_answer(&f.paths[src], &f.ack_rng, now_us()), buf, n);
 }
 
 static void send_probe(u8 src, const struct tp_pkt *p, u8 ev)

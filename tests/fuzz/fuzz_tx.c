@@ -751,7 +751,7 @@ static void others_on_path(void)
 	else if (how & 2)
 		tp_path_acked(&f.paths, ev, in16(&f.in) * 16, how & 4, now_us);
 	else if (how & 8)
-		tp_path_revived(&f.paths, f.paths.p[ev].entropy);
+		tp_path_revived(&f.paths, f.paths.p[ev].entropy, now_us);
 	else
 		f.paths.p[ev].state = TP_PATH_DENIED;
 }

@@ -28,7 +28,8 @@ felt() { # SAMPLES CUT_US
 		END {
 			for (i = 2; i <= NR; i++) if (t[i] <= cut && t[i] > cut - 3e6) { if (!f) f = i; l = i }
 			before = (b[l] - b[f]) / (t[l] - t[f])
-			for (i = l + 1; i <= NR; i++) {
+			# the last 100 kB are farewells, after whatever pause
+			for (i = l + 1; i <= NR && b[i - 1] < b[NR] - 1e5; i++) {
 				if (b[i] == b[i - 1]) { if (!q) q = t[i - 1]; if (t[i] - q > silent) silent = t[i] - q } else q = 0
 			}
 			# windows of 200 ms

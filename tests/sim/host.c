@@ -345,7 +345,7 @@ static void answer(struct sim *s, struct qp *qp)
 	a.credited = s->f.c.credit;
 	a.credit = qp->credit.limit / TP_CREDIT_UNIT;
 	k = pkt_new(s, TP_MAX_ACK);
-	ev = tp_path_pick(&qp->back->paths, &qp->ack_rng, TP_NO_PATH, tp_us(sim_ns(s)));
+	ev = tp_path_pick_for_answer(&qp->back->paths, &qp->ack_rng, tp_us(sim_ns(s)));
 	send_lone(s, qp, false, k, tp_wire_encode_ack(&a, k->hdr), qp->back->paths.p[ev].entropy);
 }
 

@@ -455,7 +455,7 @@ static void ack(struct sim *s, u8 src, struct tp_ack *a)
 {
 	u8 buf[TP_MAX_ACK];
 	struct tp_paths *g = src == A ? &s->paths : &s->rpaths;
-	u8 ev = tp_path_pick(g, &s->ack_rng, TP_NO_PATH, (u32)(s->now / US));
+	u8 ev = tp_path_pick_for_answer(g, &s->ack_rng, (u32)(s->now / US));
 	u32 n;
 
 	a->credited = s->c->grants & BIT(src);
@@ -843,7 +843,7 @@ static void pump_b(struct sim *s)
 		while (tp_tx_burst(t, s->now, 1 + rnd(&s->rnd, TP_BURST_MAX), t->tail, &b))
 			send_burst(s, B, t, &b, &bad);
 	} while (fit_records(t, !rnd(&s->rnd, 8)));
-	if (tp_tx_probe(t, s->now, &p, &ev))
+	while (tp_tx_probe(t, s->now, &p, &ev) || tp_tx_path_probe(t, s->now, &p, &ev))
 		send_probe(s, B, &s->rpaths, &p, ev);
 	if (tp_resp_take_ack(&s->r, -1, &a))
 		ack(s, B, &a);

@@ -344,7 +344,7 @@ TEST(lost__everything)
 	for (i = 0; i < 64; i++)
 		used += hits[i] != 0;
 	assert_int_equal(used, TP_PATHS_MIN_ACTIVE);
-	tp_path_revived(&g, g.p[0].entropy);
+	tp_path_revived(&g, g.p[0].entropy, T0);
 	assert_int_equal(g.p[0].state, TP_PATH_GOOD);
 	lose(&g, 63, 1, T0);
 	assert_int_equal(g.p[63].state, TP_PATH_BAD);
@@ -433,9 +433,9 @@ TEST(revived__starts_afresh)
 	lose(&g, 3, 2, T0);
 	for (i = 0; i < 5; i++)
 		tp_path_probe_due(&g, T0 + (i + 1) * 10 * S);
-	tp_path_revived(&g, g.p[3].entropy ^ 1);
+	tp_path_revived(&g, g.p[3].entropy ^ 1, T0);
 	assert_int_equal(g.p[3].state, TP_PATH_BAD);
-	tp_path_revived(&g, (u16)g.p[3].entropy);	/* IPv4 echoes the UDP port only */
+	tp_path_revived(&g, (u16)g.p[3].entropy, T0);	/* IPv4 echoes the UDP port only */
 	assert_int_equal(g.p[3].state, TP_PATH_GOOD);
 	assert_int_equal(g.bad, 0);
 	lose(&g, 3, 1, T0);
@@ -451,11 +451,11 @@ TEST(revived__good_one_is_cleared)
 	struct tp_paths g = group(8);
 
 	lose(&g, 3, 1, T0);
-	tp_path_revived(&g, g.p[3].entropy);
+	tp_path_revived(&g, g.p[3].entropy, T0);
 	lose(&g, 3, 1, T0);
 	assert_int_equal(g.p[3].state, TP_PATH_GOOD);
 	g.p[3].state = TP_PATH_DENIED;
-	tp_path_revived(&g, g.p[3].entropy);
+	tp_path_revived(&g, g.p[3].entropy, T0);
 	assert_int_equal(g.p[3].state, TP_PATH_DENIED);
 }
 
@@ -474,10 +474,10 @@ TEST(revived__common_outage)
 	}
 	for (ev = TP_NO_PATH; ev == TP_NO_PATH; now += MS)
 		ev = tp_path_probe_due(&g, now);
-	tp_path_revived(&g, g.p[ev].entropy);
+	tp_path_revived(&g, g.p[ev].entropy, T0);
 	while ((ev = tp_path_probe_due(&g, now)) != TP_NO_PATH) {
 		n++;
-		tp_path_revived(&g, g.p[ev].entropy);
+		tp_path_revived(&g, g.p[ev].entropy, T0);
 	}
 	assert_int_equal(n, 64 - TP_PATHS_MIN_ACTIVE - 1);
 	assert_int_equal(g.bad, 0);
@@ -493,7 +493,7 @@ TEST(revived__single_outage)
 	lose(&g, 5, 2, T0);
 	tp_path_probe_due(&g, T0 + 100 * MS);
 	tp_path_probe_due(&g, T0 + 100 * MS);
-	tp_path_revived(&g, g.p[3].entropy);
+	tp_path_revived(&g, g.p[3].entropy, T0);
 	assert_int_equal(tp_path_probe_due(&g, T0 + 110 * MS), TP_NO_PATH);
 }
 
@@ -688,7 +688,7 @@ TEST(silent__asked_at_once)
 	assert_int_equal(tp_path_probe_due(&g, at), 3);
 	assert_int_equal(tp_path_probe_due(&g, at + 200 * MS - 1), TP_NO_PATH);
 	assert_int_equal(tp_path_probe_due(&g, at + 200 * MS), 3);
-	tp_path_revived(&g, g.p[3].entropy);
+	tp_path_revived(&g, g.p[3].entropy, T0);
 	assert_int_equal(g.bad, 0);
 }
 
@@ -699,7 +699,7 @@ TEST(silent__by_chance)
 
 	tp_path_silent(&g, 3, T0);
 	assert_int_equal(tp_path_probe_due(&g, T0), 3);
-	tp_path_revived(&g, g.p[3].entropy);
+	tp_path_revived(&g, g.p[3].entropy, T0);
 	assert_int_equal(g.p[3].state, TP_PATH_GOOD);
 	assert_int_equal(g.failed, 0);
 	assert_int_equal(tp_path_probe_due(&g, T0 + 1 * S), TP_NO_PATH);
@@ -739,6 +739,142 @@ TEST(silent__others_not_heard_since)
 	assert_int_equal(g.p[1].state, TP_PATH_GOOD);
 }
 
+/* ---- trust ---- */
+
+enum { T1 = 1000 * S };	/* not about to wrap: a moment that was never set would seem ahead */
+
+/* Paths 0 to @n - 1 heard at @now, in traffic that is not young. */
+static struct tp_paths group_some_heard(u32 n, u32 now)
+{
+	struct tp_paths g = group(TP_PATHS);
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		tp_path_acked(&g, (u8)i, 100, false, now);
+	for (i = 5; i; i--)
+		tp_path_common(&g, 0, now - i * MS + MS);
+	return g;
+}
+
+/* Nothing is sent where nothing is known, but asked; whoever answers has its chance, for a while. */
+TEST(trust__asked_before_use)
+{
+	struct tp_paths g = group_some_heard(2, T1);
+	u32 hits[TP_PATHS], rng = 1, i, n = 0;
+	u8 ev;
+
+	for (i = 0; i < 10000; i++)
+		assert_in_range(tp_path_pick(&g, &rng, TP_NO_PATH, T1), 0, 1);
+	assert_int_equal(count(&g, TP_PATH_BAD), TP_PATHS - TP_PATHS_MIN_ACTIVE);
+	assert_int_equal(tp_paths_dead(&g), 0);
+	assert_int_equal(g.failed, 0);
+	while ((ev = tp_path_probe_due(&g, T1)) != TP_NO_PATH) {
+		n++;
+		tp_path_revived(&g, g.p[ev].entropy, T1 + 100);
+	}
+	assert_int_equal(n, TP_PATHS - TP_PATHS_MIN_ACTIVE);
+	assert_int_equal(count(&g, TP_PATH_GOOD), TP_PATHS);
+	pick_many(&g, TP_NO_PATH, T1 + 100, hits);
+	for (i = 0, n = 0; i < TP_PATHS; i++)
+		n += hits[i] > PICKS / TP_PATHS / 2;
+	assert_in_range(n, TP_PATHS - TP_PATHS_MIN_ACTIVE + 2, TP_PATHS);
+	assert_in_range(g.bad, 0, 2);		/* not asked before */
+	/* an answer to a probe is worth as much as any */
+	tp_path_acked(&g, 0, 100, false, T1 + S);
+	tp_path_acked(&g, 1, 100, false, T1 + S);
+	for (i = 0; i < 1000; i++)
+		tp_path_pick(&g, &rng, TP_NO_PATH, T1 + S + 99);
+	assert_in_range(g.bad, 0, 2);
+	for (i = 0; i < 10000; i++)
+		assert_in_range(tp_path_pick(&g, &rng, TP_NO_PATH, T1 + S + 100), 0, 1);
+	assert_int_equal(g.bad, TP_PATHS - TP_PATHS_MIN_ACTIVE);
+}
+
+/* Who was heard long ago is asked again. */
+TEST(trust__ends)
+{
+	struct tp_paths g = group_some_heard(TP_PATHS, T1 - S);
+	u32 rng = 1, i;
+
+	tp_path_acked(&g, 3, 100, false, T1 - 1);
+	tp_path_acked(&g, 5, 100, false, T1 - 1);
+	for (i = 0; i < 1000; i++)
+		tp_path_pick(&g, &rng, TP_NO_PATH, T1 - 1);
+	assert_int_equal(g.bad, 0);
+	for (i = 0; i < 1000; i++) {
+		u8 ev = tp_path_pick(&g, &rng, TP_NO_PATH, T1);
+
+		assert_true(ev == 3 || ev == 5);
+	}
+}
+
+/* For answers nothing is asked: nobody might be there to probe. */
+TEST(trust__not_for_answers)
+{
+	struct tp_paths g = group_some_heard(2, T1);
+	u32 hits[TP_PATHS] = { 0 }, rng = 1, i;
+
+	for (i = 0; i < PICKS; i++)
+		hits[tp_path_pick_for_answer(&g, &rng, T1)]++;
+	assert_int_equal(g.bad, 0);
+	for (i = 0; i < TP_PATHS; i++)
+		assert_true(hits[i]);
+}
+
+/* Without others that are trusted, what is not known has to do. */
+TEST(trust__needs_others)
+{
+	struct tp_paths g = group_some_heard(1, T1);
+	u32 hits[TP_PATHS], i;
+
+	pick_many(&g, TP_NO_PATH, T1, hits);
+	assert_int_equal(g.bad, 0);
+	for (i = 0; i < TP_PATHS; i++)
+		assert_true(hits[i]);
+}
+
+/* The first while after silence is too short to ask. */
+TEST(trust__young)
+{
+	struct tp_paths g = group_some_heard(8, T1);
+	u32 hits[TP_PATHS], rng = 1, i;
+
+	tp_path_common(&g, 0, T1 + 1 * S);
+	for (i = 0; i < 8; i++)
+		tp_path_acked(&g, (u8)i, 100, false, T1 + 1 * S);
+	pick_many(&g, TP_NO_PATH, T1 + 1 * S + 3000, hits);
+	assert_int_equal(g.bad, 0);
+	for (i = 0; i < TP_PATHS; i++)
+		assert_true(hits[i]);
+	tp_path_common(&g, 0, T1 + 1 * S + 3000);
+	tp_path_acked(&g, 0, 100, false, T1 + 1 * S + 3000);
+	tp_path_acked(&g, 1, 100, false, T1 + 1 * S + 3000);
+	assert_true(tp_path_pick(&g, &rng, TP_NO_PATH, T1 + 1 * S + 3199) < TP_PATHS);
+	assert_int_equal(g.bad, 0);
+	for (i = 0; i < 200; i++)
+		tp_path_pick(&g, &rng, TP_NO_PATH, T1 + 1 * S + 3200);
+	assert_true(g.bad > 0);
+}
+
+/* A path that was asked and did not answer counts once, as any that failed. */
+TEST(trust__dead)
+{
+	struct tp_paths g = group_some_heard(8, T1);
+	u32 rng = 1, i, at = T1;
+
+	for (i = 0; i < 1000 && !g.bad; i++)
+		tp_path_pick(&g, &rng, TP_NO_PATH, T1);
+	for (i = 1; i < TP_PATHS && g.bad > 1; i++)
+		tp_path_revived(&g, g.p[i].entropy, T1);
+	for (i = 0; i < 4; i++, at += 200) {
+		assert_int_equal(g.failed, 0);
+		while (tp_path_probe_due(&g, at) != TP_NO_PATH)
+			;
+	}
+	assert_true(g.failed > 0);
+	assert_int_equal(tp_paths_dead(&g), g.failed);
+}
+
 /* ---- four spines ---- */
 
 /*
@@ -753,7 +889,7 @@ struct fabric {
 	u32 busy_until[SPINES];		/* offset from the start */
 	u32 sent[SPINES];
 	u32 dropped;
-	struct { u32 at, rtt; u8 ev; } flight[FLIGHT];
+	struct { u32 at, rtt; u8 ev; } flight[FLIGHT];	/* rtt 0: a probe */
 	u32 in, out;
 };
 
@@ -774,10 +910,29 @@ static void fabric_acks(struct fabric *f, u32 t)
 	u32 n = f->in, i;
 
 	qsort(f->flight, n, sizeof(f->flight[0]), by_time);
-	for (i = 0; i < n && f->flight[i].at <= t; i++)
-		tp_path_acked(&f->g, f->flight[i].ev, f->flight[i].rtt, false, f->flight[i].at);
+	for (i = 0; i < n && f->flight[i].at <= t; i++) {
+		u32 at = f->flight[i].at, rtt = f->flight[i].rtt;
+		u8 ev = f->flight[i].ev;
+
+		if (rtt)
+			tp_path_acked(&f->g, ev, rtt, false, at);
+		else
+			tp_path_revived(&f->g, f->g.p[ev].entropy, at);
+		tp_path_common(&f->g, 0, at);
+	}
 	memmove(f->flight, f->flight + i, (n - i) * sizeof(f->flight[0]));
 	f->in = n - i;
+}
+
+static void fabric_probes(struct fabric *f, u32 t)
+{
+	u8 ev;
+
+	while (f->in < FLIGHT && (ev = tp_path_probe_due(&f->g, t)) != TP_NO_PATH) {
+		f->flight[f->in].at = max(f->busy_until[spine_of(ev)], t) + WIRE_US;
+		f->flight[f->in].rtt = 0;
+		f->flight[f->in++].ev = ev;
+	}
 }
 
 static void fabric_run(struct fabric *f, u32 service, u32 gap, u32 packets)
@@ -792,6 +947,7 @@ static void fabric_run(struct fabric *f, u32 service, u32 gap, u32 packets)
 		u32 leave = max(f->busy_until[s], t) + service;
 
 		f->sent[s]++;
+		fabric_probes(f, t);
 		if (i % 20 == 0)
 			fabric_acks(f, t);
 		if (leave - t > 20 * MS || f->in == FLIGHT) {
@@ -867,6 +1023,12 @@ int main(void)
 		RUN(silent__by_chance),
 		RUN(silent__not_below_the_minimum),
 		RUN(silent__others_not_heard_since),
+		RUN(trust__asked_before_use),
+		RUN(trust__ends),
+		RUN(trust__not_for_answers),
+		RUN(trust__needs_others),
+		RUN(trust__young),
+		RUN(trust__dead),
 		RUN(model__uneven_hash),
 	};
 
