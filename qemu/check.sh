@@ -29,6 +29,7 @@ guest_tests() {
 		lifecycle  900
 		uverbs     300
 		ulp        600
+		nfs        600
 		fabric     300 once
 		credit     900 once
 		pathlen    900 once -i

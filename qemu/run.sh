@@ -7,12 +7,13 @@
 #   -c CPUS     vCPUs, default 1          -m MEM   memory in MiB, default 1536
 #   -t SECONDS  limit for the whole guest, default 600
 #   -i          count instructions: one virtual nanosecond each, one vCPU
-#   -I          an interactive shell (SPRAY_IMAGE=more: with more packages) in place of a test (no limit)
+#   -I          an interactive shell in place of a test (no limit)
 #   -e VAR=VAL  environment of the test (SPRAY_* of the caller goes in anyway)
 #   -n          boot what was built last, build nothing
 #   -a ARG      append to the kernel command line
 #   -o DIR      results directory, default one in the cache
 #
+# SPRAY_IMAGE=more: the image with more packages, which some tests ask for, for any test or shell.
 # Results: tap, rc, stderr, dmesg, console and whatever the test writes to /out.
 # Exit: 0 passed, 1 test failed or kernel log not clean, 2 harness trouble, 124 time is up.
 . "$(dirname "$0")/common.sh"
@@ -34,7 +35,7 @@ need_root
 
 # a test may name an image that has more in it
 more=$(sed -n 's/^# image: //p' "$TOP/tests/guest/${1:-}.sh" 2>/dev/null || :)
-[ -z "$shell" ] || more=${SPRAY_IMAGE:-}
+more=${SPRAY_IMAGE:-$more}
 image=$("$QEMU_DIR/image.sh" "$suite" ${more:+"$more"})
 [ -z "$more" ] || cmp -s "$image/kver" "$("$QEMU_DIR/image.sh" "$suite")/kver" ||
 	die "two images of $suite with two kernels: remove the older of $image and $("$QEMU_DIR/image.sh" "$suite")"

@@ -88,16 +88,18 @@ check() { local n=$1; shift; run "$n" 30 "$@"; }
 # a server listens when its TCP port or its cm_id does
 _cm_listening() { rdma res show cm_id 2>/dev/null | grep -q 'state LISTEN'; }
 _listening() { onB ss -Hltn 2>/dev/null | grep -q . || _cm_listening; }
+# listens PID: waits until somebody does, or that server has ended; a minute at most
+listens() { local i; for i in $(seq 600); do _listening && return; kill -0 "$1" 2>/dev/null || return 0; sleep 0.1; done; }
 # waits for a server of rdma_cm, five seconds at most
 cm_listens() { local i; for i in $(seq 50); do _cm_listening && return 0; sleep 0.1; done; return 1; }
 
 pair() {
-	local name=$1 limit=$2 server=$3 client=$4 t spid rs=0 rc=0 i
+	local name=$1 limit=$2 server=$3 client=$4 t spid rs=0 rc=0
 	_wanted "$name" || return 0
 	echo "TEST begins: $name" >/dev/kmsg
 	# shellcheck disable=SC2086
 	onB timeout -k 5 $((limit + 5)) $server >"$LOGS/server" 2>&1 </dev/null & spid=$!
-	for i in $(seq 100); do _listening && break; kill -0 $spid 2>/dev/null || break; sleep 0.1; done
+	listens $spid
 	t=$(now_ms)
 	# shellcheck disable=SC2086
 	onA timeout -k 5 "$limit" $client >"$LOGS/client" 2>&1 </dev/null || rc=$?
@@ -147,6 +149,31 @@ nested() {
 	[ "$plan" = "$seen" ] || { not_ok "$prefix: ended after $seen of ${plan:-?} tests, exit $rc"; return 1; }
 	[ $bad = 0 ] && { [ "$rc" = 0 ] || { not_ok "$prefix: exit $rc"; return 1; }; }
 	return $bad
+}
+
+# the fabric of $SPRAY_PROFILE; without, or when that is "direct", no switches
+fabric_wanted() { if [ "${SPRAY_PROFILE:-direct}" = direct ]; then fabric_direct; else fabric_up "$SPRAY_PROFILE"; fi; }
+# under_cut CMD...: meanwhile spine $SPRAY_CUT is dead, if there is one of that name
+under_cut() {
+	[ -n "${SPRAY_CUT:-}" ] || { "$@"; return; }
+	( sleep 1; fabric_cut "$SPRAY_CUT" silent ) & local cut=$! rc=0
+	"$@" || rc=$?
+	wait $cut
+	fabric_restore "$SPRAY_CUT"
+	return $rc
+}
+# waited CMD...: until it succeeds, ten seconds at most
+waited() { local i; for i in $(seq 100); do "$@" && return 0; sleep 0.1; done; return 1; }
+# fio_verify FILE_OR_DIRECTORY: of a device its first 32 MiB
+fio_verify() {
+	local where="--filename=$1"
+	[ ! -d "$1" ] || where="--directory=$1"
+	fio "$where" --size=8m --numjobs=2 --offset_increment=8m --rw=randwrite --direct=1 --ioengine=libaio \
+		--verify=crc32c --verify_fatal=1 --group_reporting \
+		--name=small --bs=4k --iodepth=16 --name=large --new_group --bs=256k --iodepth=4 --offset=16m
+	local rc=$?
+	[ ! -d "$1" ] || rm -f "$1"/small.* "$1"/large.*
+	return $rc
 }
 
 # debug builds of the module can be made to wait where threads meet: up to so many microseconds

@@ -6,21 +6,11 @@
 FABRIC_HOSTS=init
 . "$(dirname "$0")/lib.sh"
 FABRIC_HOSTS=init
+dir=$(dirname "$0")
 
-profile=${SPRAY_PROFILE:-direct}
 check "modprobe $MODULE" modprobe "$MODULE" || bail "no module"
-if [ "$profile" = direct ]; then here "fabric" fabric_direct; else here "fabric $profile" fabric_up "$profile"; fi || bail "no fabric"
+here "fabric ${SPRAY_PROFILE:-direct}" fabric_wanted || bail "no fabric"
 here "rdma link add" fabric_link "$SPRAY_TYPE" || bail "no device"
-
-# under_cut CMD...: meanwhile a spine is gone
-under_cut() {
-	[ -n "${SPRAY_CUT:-}" ] || { "$@"; return; }
-	( sleep 1; fabric_cut "$SPRAY_CUT" silent ) & local cut=$! rc=0
-	"$@" || rc=$?
-	wait $cut
-	fabric_restore "$SPRAY_CUT"
-	return $rc
-}
 
 # disk DEV: writes a known pattern through the page cache and around it, drops caches, compares
 disk() {
@@ -42,7 +32,11 @@ filesystem() { # DEV
 	echo 3 >/proc/sys/vm/drop_caches
 	mount "$1" /mnt/u && diff -r /usr/lib/python3*/json /mnt/u/json && cmp /usr/bin/bash /mnt/u/bash && umount /mnt/u
 }
-waited() { for _ in $(seq 100); do "$@" && return 0; sleep 0.1; done; return 1; }
+
+verified() { # NAME DEV
+	run "$1: reads and writes at random" 300 under_cut python3 "$dir/io_check.py" "$2" 4 6
+	[ -z "$(command -v fio)" ] || run "$1: fio" 300 under_cut fio_verify "$2"
+}
 
 # --- NVMe over RDMA ---
 nvmet=/sys/kernel/config/nvmet
@@ -85,6 +79,7 @@ if modprobe -n nvmet-rdma nvme-rdma 2>/dev/null; then
 			[ $srq = N ] || check "nvme: its queue is listed" sh -c 'rdma res show srq | grep -q "comm .*nvme\|pdn"'
 			run "nvme: data" 180 under_cut disk "$NVME"
 			run "nvme: a filesystem" 180 filesystem "$NVME"
+			verified nvme "$NVME"
 		}
 		check "nvme disconnect" nvme_gone
 	done
@@ -127,6 +122,7 @@ if modprobe -n -a ib_srp ib_srpt 2>/dev/null; then
 	here "srp target" srp_target && here "srp login" srp_connect && {
 		run "srp: data" 180 under_cut disk "$SRP"
 		run "srp: a filesystem" 180 filesystem "$SRP"
+		verified srp "$SRP"
 	}
 	check "srp logout, unload" srp_gone
 else
