@@ -120,26 +120,20 @@ static bool is_trusted(const struct tp_path *p, u32 now_us)
 	       tp_path_ahead(READ_ONCE(p->until_us), now_us, TP_PATH_TRUST_US);
 }
 
-/* The @back-th latest EV that was heard, from 1 on; neighbours differ. */
-static u8 heard(const struct tp_paths *g, u32 back)
-{
-	return READ_ONCE(g->heard[(READ_ONCE(g->nheard) - back) % TP_PATHS_HEARD]);
-}
-
 static void note_heard(struct tp_paths *g, u8 ev)
 {
-	u32 n = READ_ONCE(g->nheard);
+	u8 last = READ_ONCE(g->heard[0]);
 
-	if (heard(g, 1) == ev)
+	if (last == ev)
 		return;
-	WRITE_ONCE(g->heard[n % TP_PATHS_HEARD], ev);
-	WRITE_ONCE(g->nheard, n + 1);
+	WRITE_ONCE(g->heard[1], last);
+	WRITE_ONCE(g->heard[0], ev);
 }
 
 /* Are there two trusted ones to use meanwhile? */
 static bool may_ask(const struct tp_paths *g, u32 now_us)
 {
-	u8 last = heard(g, 1), before = heard(g, 2);
+	u8 last = READ_ONCE(g->heard[0]), before = READ_ONCE(g->heard[1]);
 
 	return !tp_path_ahead(READ_ONCE(g->young_us), now_us, YOUTH_MAX_US) &&
 	       last != TP_NO_PATH && is_trusted(&g->p[last], now_us) &&

@@ -24,7 +24,6 @@
 
 enum {
 	TP_PATHS	= 64,		/* per destination; EV index fits a byte */
-	TP_PATHS_HEARD	= 2,		/* remembered: those heard last */
 	TP_PATHS_MIN_ACTIVE = 4,	/* never fewer usable paths than this, whatever was lost */
 	TP_NO_PATH	= 0xff,
 	TP_PATH_TRUST_US = 1000000,	/* so long is an answer proof of life */
@@ -57,8 +56,7 @@ struct tp_paths {
 	u32 common_at_us;
 	u32 trust_us;		/* until then nobody is suspected for what others suffer */
 	u32 young_us;		/* until then paths are used without being asked */
-	u32 nheard;		/* EVs ever noted in heard[] */
-	u8 heard[TP_PATHS_HEARD];	/* a ring */
+	u8 heard[2];		/* the EV heard last, and the last one before that was another */
 	struct tp_path p[TP_PATHS];
 };
 

@@ -137,10 +137,12 @@ static void next_probe(struct tp_paths *g, struct tp_path *p, u32 now_us)
 	u8 quick = READ_ONCE(p->quick);
 
 	if (quick) {
+		u32 wait = quick_us(g);
+
 		if (quick == QUICK_PROBES - 1)
-			suspect_unheard(g, now_us - quick_us(g), now_us);
+			suspect_unheard(g, now_us - wait, now_us);
 		WRITE_ONCE(p->quick, quick - 1);
-		WRITE_ONCE(p->until_us, now_us + quick_us(g));
+		WRITE_ONCE(p->until_us, now_us + wait);
 		if (quick == 1)
 			WRITE_ONCE(g->failed, READ_ONCE(g->failed) + 1);
 		return;

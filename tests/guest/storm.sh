@@ -300,7 +300,6 @@ each_gid() {
 # One end at a time. What a device shows in other namespaces, ib_core takes away when either goes, and the end of a
 # namespace does not wait for the end of a device that has already begun to (remove_one_compat_dev() in 7.3: taken off
 # the list under a lock, deleted after it); then device_del() sends its event by a namespace that is freed.
-no_netdev() { local i; for i in $(seq 100); do [ -e "/sys/class/net/$1" ] || return 0; sleep 0.1; done; return 1; }
 namespace_storm() { # NS DEVICE
 	local i p bad=0
 	for i in $(seq "$SPRAY_ROUNDS"); do
@@ -320,7 +319,7 @@ namespace_storm() { # NS DEVICE
 		pkill -9 -f -- "-a $2 -b $2"
 		wait $p
 		# when the namespace's netdevs go, ib_core has left it
-		gone "$2" && no_netdev "$1" || return 1
+		gone "$2" && waited test ! -e "/sys/class/net/$1" || return 1
 		flock -u 8
 	done 2>/dev/null 8>>"$LOGS/one_end"
 	return $bad
