@@ -7,6 +7,9 @@ sed '/^bogomips/i cpu MHz\t\t: 2000.000' /proc/cpuinfo >/run/cpuinfo
 mount --bind /run/cpuinfo /proc/cpuinfo
 # see the watchdogs in run.sh
 sysctl -qw kernel.hung_task_timeout_secs=240 2>/dev/null
+# a guest that hangs has failed: no need to wait for its time to run out
+sysctl -qw kernel.hung_task_panic=1 2>/dev/null
+sysctl -qw kernel.panic_on_rcu_stall=1 2>/dev/null
 # a debug build tests itself once, here, where no test's time runs (many seconds on a busy machine)
 if modinfo -p rdma_spray | grep -q '^selftest:'; then
 	modprobe rdma_spray && rmmod rdma_spray || spray_broken=1
