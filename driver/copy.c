@@ -55,13 +55,10 @@ void spray_copy_in(const struct spray_mr *mr, u64 va, const u8 *src, u32 len, bo
 	if (!len)
 		return;
 	w = spray_tail_word(va, len);
+	smp_wmb();	/* C2: what earlier packets placed is visible before any byte of this one */
 	spray_copy_range(mr, va, src, len - w);
 	spray_jitter();
-	/*
-	 * Everything placed before, by this packet or under this half's lock
-	 * by earlier ones, is visible before the word that a program may poll.
-	 */
-	smp_wmb();
+	smp_wmb();	/* and all of it before the word that a program may poll */
 	one = w;
 	spray_store_word(spray_mr_ptr(mr, va + len - w, &one), src + len - w, w);
 }

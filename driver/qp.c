@@ -57,7 +57,7 @@ void spray_qp_kick(struct spray_qp *qp)
 	if (qp->resp.flushing)
 		spray_flush_rq(qp);
 	else if (qp->resp.live && qp->resp.core.syndrome == TP_SYN_RNR)
-		__spray_resp_progress(qp);
+		__spray_resp_receive_posted(qp);
 	spin_unlock_bh(&qp->resp.lock);
 	spray_qp_settle(qp);
 }

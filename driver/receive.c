@@ -195,6 +195,7 @@ void spray_resp_fail(struct spray_qp *qp, enum tp_nak nak, u8 event, bool now)
 		r->nak_event = event;
 		r->nak_at = ktime_get_ns();
 		r->nak = nak + 1;
+		tp_resp_unblock(&r->core);	/* it did not fail for want of a receive */
 		smp_wmb();
 		/* Who sees an error completion must find the QP in ERR. */
 		WRITE_ONCE(qp->state, IB_QPS_ERR);
@@ -415,6 +416,7 @@ static void spray_resp_advance(struct spray_qp *qp)
 		enum spray_run res;
 
 		if (!held) {
+			spray_unblock(qp);
 			tp_resp_executed(&r->core, NULL, false);
 			continue;
 		}
@@ -473,6 +475,21 @@ void __spray_resp_progress(struct spray_qp *qp)
 	spray_answer(qp, TP_REQUEST);
 }
 
+/*
+ * A receive may have come. What waited for it and could not be kept comes again, and must not be
+ * refused once more before it does.
+ */
+void __spray_resp_receive_posted(struct spray_qp *qp)
+{
+	struct tp_resp *r = &qp->resp.core;
+
+	if (!tp_resp_ready(r) && !spray_rq_sleep(qp)) {
+		spray_unblock(qp);
+		r->rx.ack_wanted = true;
+	}
+	__spray_resp_progress(qp);
+}
+
 /* --- requests: arrival --- */
 
 /* TURN: run it where it stands. Return: it is placed or kept. */
@@ -485,8 +502,10 @@ static bool spray_turn(struct spray_qp *qp, const struct tp_pkt *p, const u8 *da
 		res = spray_run(qp, p, data, len);
 	} while (res == SPRAY_RUN_RNR && spray_blocked(qp));
 
-	if (res == SPRAY_RUN_FAILED)
+	if (res == SPRAY_RUN_FAILED) {
+		tp_resp_ignore(&r->core, p);
 		return false;
+	}
 	if (res == SPRAY_RUN_RNR) {
 		if (!spray_hold_add(qp, &r->hold, p, data, len, 0))
 			return false;
@@ -543,11 +562,14 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 	spray_resp_advance(qp);
 }
 
-/* A packet or a probe is here. The core remembers one probe; each gets an answer of its own. */
+/*
+ * A packet or a probe is here. The core remembers one probe and one EV; each probe gets an answer of
+ * its own, which names its EV, not that of a packet that was marked.
+ */
 static void spray_rx_note(struct spray_rx *rx, struct spray_qp *qp, struct tp_rx *window,
 			  const struct tp_pkt *p)
 {
-	if (p->kind == TP_PROBE && window->probe)
+	if (p->kind == TP_PROBE && (window->probe || window->ce))
 		spray_answer(qp, p->space);
 	tp_rx_seen(window, rx->entropy, rx->ce);
 	if (p->kind == TP_PROBE) {
@@ -563,9 +585,9 @@ static void spray_rx_request(struct spray_rx *rx, struct spray_qp *qp, struct tp
 	struct spray_resp *r = &qp->resp;
 
 	if (r->live && r->nak && !r->failed) {
-		/* The NAK waits for responses owed; the peer must hear that we live. */
 		spray_rx_note(rx, qp, &r->core.rx, p);
-		r->core.rx.ack_wanted = true;
+		if (p->kind != TP_PROBE)
+			tp_resp_ignore(&r->core, p);
 		return;
 	}
 	if (!r->live || r->nak) {

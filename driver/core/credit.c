@@ -21,6 +21,7 @@ enum {
 	GRANT		= 4,		/* packets */
 	EPOCH_TURNS	= 4,		/* times what all need for a turn */
 	EPOCH_MIN_NS	= 200000,
+	EPOCH_FIRST	= 2,
 	BEGIN_SLOWER	= 8,		/* times, while what QPs send as they begin is on its way */
 };
 
@@ -40,7 +41,7 @@ void tp_pacer_init(struct tp_pacer *p, u32 payload, u32 rate, u32 budget, u64 no
 {
 	*p = (struct tp_pacer) {
 		.at_ns = now,
-		.epoch = 2,
+		.epoch = EPOCH_FIRST,
 		.epoch_ns = now,
 	};
 	tp_pacer_set(p, payload, rate, budget);
@@ -61,15 +62,25 @@ static u32 share(const struct tp_pacer *p)
 	return max_t(u32, p->budget / active(p), TP_SHARE_LEAST * p->packet);
 }
 
+static u64 epoch_length(const struct tp_pacer *p)
+{
+	return max_t(u64, EPOCH_MIN_NS, EPOCH_TURNS * time_of(p, (u64)active(p) * share(p)));
+}
+
+/* If nobody sent for as long as an epoch, all paused: then the epoch before is not the one that was. */
 static void roll_epoch(struct tp_pacer *p, u64 now)
 {
+	bool paused;
+
 	if (now < p->epoch_ns)
 		return;
-	p->active = p->seen;
+	paused = now - p->epoch_ns >= epoch_length(p);
+	p->active = paused ? 0 : p->seen;
 	p->seen = 0;
-	p->epoch++;
-	p->epoch_ns = now + max_t(u64, EPOCH_MIN_NS,
-				  EPOCH_TURNS * time_of(p, (u64)active(p) * share(p)));
+	p->epoch += paused ? 2 : 1;
+	if (p->epoch < EPOCH_FIRST)	/* wrapped: 0 says that a QP has not begun */
+		p->epoch = EPOCH_FIRST;
+	p->epoch_ns = now + epoch_length(p);
 }
 
 static void enqueue(struct tp_pacer *p, struct tp_credit *c, bool first)

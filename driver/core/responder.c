@@ -135,7 +135,7 @@ enum tp_take tp_resp_check(struct tp_resp *r, struct tp_pkt *p, u32 len)
 		break;
 	}
 	if (r->syndrome == TP_SYN_NAK) {	/* C1: nothing after the end; say so again */
-		r->rx.ack_wanted = true;
+		tp_resp_ignore(r, p);
 		return TP_TAKE_OUTSIDE;
 	}
 	p->msn = tp_extend16(p->msn, r->msn);
@@ -182,6 +182,19 @@ void tp_resp_unblock(struct tp_resp *r)
 {
 	if (r->syndrome == TP_SYN_RNR)
 		r->syndrome = TP_SYN_ACK;
+}
+
+/*
+ * After the request that failed nothing runs, but while its NAK waits for responses owed (C6) the peer
+ * must see that we live: whatever it has in flight is received, or its patience with us would end first.
+ */
+void tp_resp_ignore(struct tp_resp *r, const struct tp_pkt *p)
+{
+	u32 psn;
+
+	if (tp_rx_check(&r->rx, p->psn, &psn) == TP_NEW)
+		tp_rx_commit(&r->rx, psn);
+	r->rx.ack_wanted = true;
 }
 
 /* The first failure is the one that is told. */

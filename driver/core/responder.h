@@ -109,6 +109,9 @@ void tp_resp_unblock(struct tp_resp *r);
 /* The packet at the executed point fails for good: answers are this NAK from now on. */
 void tp_resp_nak(struct tp_resp *r, enum tp_nak nak);
 
+/* The packet that failed, or one after it: never run, but received. */
+void tp_resp_ignore(struct tp_resp *r, const struct tp_pkt *p);
+
 /**
  * tp_resp_read() - the READ, ATOMIC, ATOMIC_WRITE or FLUSH at the executed point becomes a
  * response message (READ data without a byte for the last two)

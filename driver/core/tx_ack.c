@@ -211,16 +211,11 @@ static void tp_tx_take_received(struct tp_tx *t, const struct tp_ack *a, u32 cum
  */
 static bool tp_tx_take_credit(struct tp_tx *t, const struct tp_ack *a)
 {
-	u32 limit;
+	bool begins = a->credited && !t->credited;
+	u32 limit = a->credit * TP_CREDIT_UNIT;
 
-	if (!a->credited) {
-		t->credited = false;
-		return false;
-	}
-	if (!t->credited)
-		tp_tx_use_credit(t);
-	limit = tp_extend24(a->credit, t->credit_limit / TP_CREDIT_UNIT) * TP_CREDIT_UNIT;
-	if (!tp_before(t->credit_limit, limit))
+	t->credited = a->credited;
+	if (!a->credited || (!begins && !tp_before(t->credit_limit, limit)))
 		return false;
 	t->credit_limit = limit;
 	return true;

@@ -718,8 +718,16 @@ static void take_request(struct tp_pkt *p, const u8 *bytes, u32 len)
 		hold(p, bytes, len);
 		break;
 	case TP_TAKE_TURN:
-		if (run(p, bytes, len) == BLOCKED)
+		switch (run(p, bytes, len)) {
+		case BLOCKED:
 			hold(p, bytes, len);
+			break;
+		case FAILED:
+			tp_resp_ignore(&f.r, p);
+			break;
+		default:
+			break;
+		}
 		break;
 	case TP_TAKE_DUP:
 		return;

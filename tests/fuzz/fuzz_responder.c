@@ -378,13 +378,23 @@ static bool corrupt(struct tp_pkt *p, u32 *len)
 	return true;
 }
 
+static void expect_received(struct made *m, u32 psn)
+{
+	m->run = f.run;
+	m->taken.psn = psn;
+	m->fate = HELD;
+	if (tp_before(f.hi, psn + 1))
+		f.hi = psn + 1;
+	f.wanted = true;
+}
+
 static void expect_outside(u32 psn)
 {
 	s32 ahead = tp_diff(psn, f.exec);
 
 	CHECK(ahead >= TP_WINDOW || (f.ended && ahead >= 0));
-	if (ahead < TP_WINDOW)
-		f.wanted = true;
+	if (ahead < TP_WINDOW)		/* received, and never run */
+		expect_received(at(psn), psn);
 }
 
 static void deliver(u32 psn, bool wrong)
@@ -442,11 +452,12 @@ static void deliver(u32 psn, bool wrong)
 		m->fate = HELD;
 		tp_resp_commit(&f.r, &p);
 	}
-	if (f.ended) {			/* it failed straight from the wire */
-		f.hi = f.r.rx.hi;
-		return;
+	if (!f.ended) {
+		advance();
+	} else {			/* it failed straight from the wire */
+		tp_resp_ignore(&f.r, &p);
+		expect_received(m, p.psn);
 	}
-	advance();
 }
 
 static void deliver_some(u8 op)

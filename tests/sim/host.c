@@ -384,7 +384,7 @@ static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
 	if (tp_wire_decode(&p, k->hdr, k->hlen + k->len) != k->hlen)
 		die("QP %u: malformed", qp->nr);
 	trace_data(s, qp, k, p.psn);
-	if (p.kind == TP_PROBE && qp->r.rx.probe)
+	if (p.kind == TP_PROBE && (qp->r.rx.probe || qp->r.rx.ce))
 		answer(s, qp);		/* each probe gets its own */
 	tp_rx_seen(&qp->r.rx, k->entropy, k->ce);
 	if (p.kind == TP_PROBE) {

@@ -146,6 +146,21 @@ TEST(pause__takes_what_is_sent)
 	assert_true(n > (50000 - sent) / 2);
 }
 
+/* A pause that all share is a pause too: what they have kept and send at once takes its time. */
+TEST(pause__of_all)
+{
+	u64 now = T0 + 10000 * US;
+	u32 i;
+
+	begun(32);
+	for (i = 0; i < 32; i++)
+		qp[i].limit = qp[i].got + 11 * PKT;
+	for (i = 0; i < 32; i++)
+		got(i, 8, now);
+	assert_true(!tp_pacer_grant(&pacer, now));
+	assert_in_range(pacer.at_ns, now + 190 * US, now + 256 * US);
+}
+
 /* A timer that fires late costs nothing, up to what the budget takes on the link. */
 TEST(grant__late)
 {
@@ -274,6 +289,27 @@ TEST(grant__shares)
 		assert_in_range(outstanding(i), TP_SHARE_LEAST, TP_SHARE_LEAST + 4);
 }
 
+/* After 2^32 epochs nobody is a beginner again, whose first window has not arrived. */
+TEST(epoch__wraps)
+{
+	u64 now = T0;
+	u32 i;
+
+	begun(8);
+	pacer.epoch = 0xfffffffe;
+	for (i = 0; i < 8; i++) {
+		qp[i].epoch = pacer.epoch;
+		qp[i].got = 3000000000U;
+		qp[i].limit = qp[i].got + 16 * PKT;
+	}
+	for (; pacer.epoch > 4 || pacer.epoch < 3; now += 10 * US) {
+		assert_true(now < T0 + 10000 * US);
+		for (i = 0; i < 8; i++)
+			got(i, 1, now);
+		assert_true(pacer.begin_ns <= now);
+	}
+}
+
 /* Who stopped is no longer counted after a while. */
 TEST(epoch__who_stopped)
 {
@@ -341,6 +377,7 @@ int main(void)
 		RUN(begin__takes_its_time),
 		RUN(begin__stops_nobody),
 		RUN(pause__takes_what_is_sent),
+		RUN(pause__of_all),
 		RUN(grant__late),
 		RUN(got__beyond_the_limit),
 		RUN(set__another_link),
@@ -349,6 +386,7 @@ int main(void)
 		RUN(grant__who_repairs_always),
 		RUN(grant__shares),
 		RUN(epoch__who_stopped),
+		RUN(epoch__wraps),
 		RUN(leave__from_anywhere),
 		RUN(got__wraps),
 	};

@@ -805,8 +805,14 @@ static void take_request(struct sim *s, struct tp_pkt *p, const u8 *bytes, u32 l
 		hold(s, p, bytes, len);
 		break;
 	case TP_TAKE_TURN:
-		if (run(s, p, bytes, len) == BLOCKED)
+		switch (run(s, p, bytes, len)) {
+		case BLOCKED:
 			hold(s, p, bytes, len);
+			break;
+		case FAILED:
+			tp_resp_ignore(&s->r, p);
+			break;
+		}
 		break;
 	case TP_TAKE_DUP:
 		s->needless++;

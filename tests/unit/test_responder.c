@@ -882,6 +882,36 @@ TEST(nak__c6_waits_for_responses)
 	assert_int_equal(a.exec_msn, 1);
 }
 
+/* C6: meanwhile the peer's patience must not end: all that it has in flight is received, nothing is run. */
+TEST(nak__c6_what_comes_meanwhile_is_received)
+{
+	struct tp_resp r = fresh_with_tx();
+	struct tp_pkt p = read_pkt(0, 0, 250), bad = pkt(TP_WRITE, 1, 1, 0, 1);
+	struct tp_ack a;
+	struct tp_op *o;
+
+	p.psn = PSN0;
+	tp_resp_read(&r, &p, PL, 0, &o);
+	tp_resp_executed(&r, &p, false);
+	send_all(&r.tx);
+	assert_int_equal(tp_resp_check(&r, &bad, PL), TP_TAKE_TURN);
+	tp_resp_nak(&r, TP_NAK_REM_ACCESS);
+	tp_resp_ignore(&r, &bad);
+	expect(&r, TP_TAKE_OUTSIDE, pkt(TP_WRITE, 2, 2, 0, 3), PL);
+	expect(&r, TP_TAKE_OUTSIDE, pkt(TP_WRITE, 4, 2, 2, 3), PL);
+	a = answer(&r, -1);
+	assert_int_equal(a.syndrome, TP_SYN_ACK);
+	assert_int_equal(a.exec_psn, PSN0 + 1);
+	assert_int_equal(a.cum_psn, PSN0 + 3);
+	assert_int_equal(a.bits[0], 2);
+	expect(&r, TP_TAKE_DUP, pkt(TP_WRITE, 4, 2, 2, 3), PL);
+	a = upto(503);
+	tp_resp_ack(&r, 0, &a);
+	a = answer(&r, -1);
+	assert_int_equal(a.syndrome, TP_SYN_NAK);
+	assert_int_equal(a.exec_psn, PSN0 + 1);
+}
+
 /* RNR waits for nobody; no response that arrives makes an answer of its own. */
 TEST(rnr__with_responses_owed)
 {
@@ -1356,6 +1386,7 @@ int main(void)
 		RUN(ack__keeps_what_was_not_sent),
 		RUN(ack__without_response_space),
 		RUN(nak__c6_waits_for_responses),
+		RUN(nak__c6_what_comes_meanwhile_is_received),
 		RUN(rnr__with_responses_owed),
 		RUN(take_ack__credits),
 		RUN(take_ack__executed_messages),

@@ -1262,6 +1262,19 @@ TEST(credit__not_for_what_is_sent_again)
 	assert_false(burst(1));
 }
 
+/* A peer that begins late to grant says where its count stands: it need not be near ours. */
+TEST(credit__begins_late)
+{
+	start(4);
+	t.credit_used = 3000000000U;
+	post(TP_WRITE, 60 * PAY);
+	credit(2999990016U);
+	assert_int_equal(t.credit_limit, 2999990016U);
+	assert_false(burst(1));
+	credit(3000000000U + 2 * tp_credit_cost(PAY));
+	assert_in_range(burst(10), 2, 3);
+}
+
 TEST(credit__numbers_wrap)
 {
 	start(4);
@@ -1280,7 +1293,7 @@ TEST(credit__begins_by_an_answer)
 	start(4);
 	post(TP_WRITE, 60 * PAY);
 	assert_int_equal(burst(10), 10);
-	credit(12 * tp_credit_cost(PAY));
+	credit(tp_credit_first(PAY));
 	send_all(10);
 	assert_int_equal(t.c_sent, TP_UNSCHEDULED);
 	credit(20 * tp_credit_cost(PAY));
@@ -2423,6 +2436,7 @@ int main(void)
 		RUN(credit__ends_what_is_sent),
 		RUN(credit__not_for_what_is_sent_again),
 		RUN(credit__numbers_wrap),
+		RUN(credit__begins_late),
 		RUN(credit__begins_by_an_answer),
 		RUN(credit__ends_by_an_answer),
 		RUN(credit__waits_are_counted),
