@@ -90,6 +90,17 @@
 #define dma_buf_vunmap_unlocked	dma_buf_vunmap
 #endif
 
+#ifdef SPRAY_HAVE_DMABUF_INVALIDATE
+#define SPRAY_DMABUF_MOVED	invalidate_mappings
+#else
+#define SPRAY_DMABUF_MOVED	move_notify
+#endif
+
+/* The other name takes the net_device's own lock, which notifiers run under. */
+#ifndef SPRAY_HAVE_NETIF_LINK_KSETTINGS
+#define netif_get_link_ksettings	__ethtool_get_link_ksettings
+#endif
+
 #ifdef SPRAY_HAVE_IMPORT_NS_STRING
 #define SPRAY_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
 #else

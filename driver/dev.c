@@ -210,10 +210,10 @@ static void spray_port_update(struct spray_dev *dev)
 	ib_dispatch_event(&ev);
 }
 
-static void spray_dev_follow(struct spray_dev *dev)
+static void spray_dev_follow(struct spray_dev *dev, bool notified)
 {
 	spray_port_update(dev);
-	spray_pacer_follow(dev);
+	spray_pacer_follow(dev, notified);
 }
 
 /* The device may be gone already: only ib_core can tell. */
@@ -227,7 +227,7 @@ static void spray_dev_settle(struct net_device *ndev, const struct net *net)
 		if (ndev->reg_state != NETREG_REGISTERED || !net_eq(dev_net(ndev), net))
 			ib_unregister_device_queued(ib);
 		else
-			spray_dev_follow(to_sdev(ib));
+			spray_dev_follow(to_sdev(ib), false);
 		ib_device_put(ib);
 	}
 	rtnl_unlock();
@@ -283,8 +283,10 @@ static int spray_netdev_event(struct notifier_block *nb, unsigned long event, vo
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
+		spray_dev_follow(to_sdev(ib), true);
+		break;
 	case NETDEV_CHANGEMTU:
-		spray_dev_follow(to_sdev(ib));
+		spray_pacer_mtu(to_sdev(ib));
 		break;
 	}
 	ib_device_put(ib);

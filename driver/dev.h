@@ -195,11 +195,16 @@ void spray_pacer_exit(struct spray_pacer *p);
  * RTNL held. Return: 0, or -ENODATA if the net_device does not say.
  */
 int spray_pacer_init(struct spray_dev *dev, u32 budget, u32 mbits);
-/* The net_device has changed. RTNL held. */
-void spray_pacer_follow(struct spray_dev *dev);
+/*
+ * The net_device has changed. RTNL held; @notified: by a notifier, which some net_devices call with
+ * their own lock held (UP, DOWN and CHANGE do, if any).
+ */
+void spray_pacer_follow(struct spray_dev *dev, bool notified);
+/* Its MTU has. */
+void spray_pacer_mtu(struct spray_dev *dev);
 
-/* What a net_device says of its speed, Mbit/s; 0: nothing. RTNL held. */
-u32 spray_link_mbits(struct net_device *ndev);
+/* What a net_device says of its speed, Mbit/s; 0: nothing. RTNL held; @notified: as above. */
+u32 spray_link_mbits(struct net_device *ndev, bool notified);
 
 /* The state that the net_device is in now, as a port state. */
 enum ib_port_state spray_port_state(const struct spray_dev *dev);

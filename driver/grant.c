@@ -103,15 +103,16 @@ static void spray_pacer_set(struct spray_dev *dev)
 	spin_unlock_bh(&p->lock);
 }
 
-u32 spray_link_mbits(struct net_device *ndev)
+u32 spray_link_mbits(struct net_device *ndev, bool notified)
 {
 	struct ethtool_link_ksettings ks;
+	int err;
 
 	ASSERT_RTNL();
-	if (ndev->reg_state != NETREG_REGISTERED || __ethtool_get_link_ksettings(ndev, &ks) ||
-	    ks.base.speed == (u32)SPEED_UNKNOWN)
+	if (ndev->reg_state != NETREG_REGISTERED)
 		return 0;
-	return ks.base.speed;
+	err = notified ? netif_get_link_ksettings(ndev, &ks) : __ethtool_get_link_ksettings(ndev, &ks);
+	return err || ks.base.speed == (u32)SPEED_UNKNOWN ? 0 : ks.base.speed;
 }
 
 int spray_pacer_init(struct spray_dev *dev, u32 budget, u32 mbits)
@@ -121,7 +122,7 @@ int spray_pacer_init(struct spray_dev *dev, u32 budget, u32 mbits)
 	if (!budget)
 		return 0;
 	p->follows = !mbits;
-	p->mbits = mbits ? mbits : spray_link_mbits(dev->ndev);
+	p->mbits = mbits ? mbits : spray_link_mbits(dev->ndev, false);
 	if (!p->mbits)
 		return -ENODATA;
 	p->budget = min_t(u32, budget, TP_BUDGET_MAX);
@@ -131,16 +132,22 @@ int spray_pacer_init(struct spray_dev *dev, u32 budget, u32 mbits)
 }
 
 /* A link that is down, or does not say, keeps its rate: QPs wait for grants. */
-void spray_pacer_follow(struct spray_dev *dev)
+void spray_pacer_follow(struct spray_dev *dev, bool notified)
 {
 	u32 mbits;
 
 	if (!dev->pacer.budget)
 		return;
-	mbits = dev->pacer.follows ? spray_link_mbits(dev->ndev) : 0;
+	mbits = dev->pacer.follows ? spray_link_mbits(dev->ndev, notified) : 0;
 	if (mbits)
 		dev->pacer.mbits = mbits;
 	spray_pacer_set(dev);
+}
+
+void spray_pacer_mtu(struct spray_dev *dev)
+{
+	if (dev->pacer.budget)
+		spray_pacer_set(dev);
 }
 
 void spray_pacer_alloc(struct spray_pacer *p)

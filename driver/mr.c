@@ -9,6 +9,7 @@
  * so that a key of a region that is gone meets no new one.
  */
 #include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
 #include <linux/iosys-map.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -48,20 +49,32 @@ static struct spray_mr *spray_mr_new(struct ib_pd *pd, int access, u8 window)
 	return mr;
 }
 
-static void spray_dmabuf_unmap(struct dma_buf *buf, struct iosys_map *map)
+static void spray_dmabuf_detach(struct dma_buf_attachment *attach)
 {
-	dma_buf_vunmap_unlocked(buf, map);
-	dma_buf_end_cpu_access(buf, DMA_BIDIRECTIONAL);
+	struct dma_buf *buf = attach->dmabuf;
+
+	dma_resv_lock(buf->resv, NULL);
+	dma_buf_unpin(attach);
+	dma_resv_unlock(buf->resv);
+	dma_buf_detach(buf, attach);
 	dma_buf_put(buf);
+}
+
+static void spray_dmabuf_unmap(struct dma_buf_attachment *attach, struct iosys_map *map)
+{
+	dma_buf_vunmap_unlocked(attach->dmabuf, map);
+	dma_buf_end_cpu_access(attach->dmabuf, DMA_BIDIRECTIONAL);
+	spray_dmabuf_detach(attach);
 }
 
 /* The memory of a region goes, whatever kind it is. */
 static void spray_mr_unpin(struct spray_mr *mr)
 {
-	if (mr->dmabuf)
-		spray_dmabuf_unmap(mr->dmabuf, &mr->map);
+	if (mr->attach)
+		spray_dmabuf_unmap(mr->attach, &mr->map);
 	ib_umem_release(mr->umem);
 	kvfree(mr->pages);
+	kvfree(mr->next.pages);
 }
 
 /* Not in the table, or no more. Who looks keys up may still read it. */
@@ -178,10 +191,43 @@ struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64
 
 /* --- dma-bufs: what their exporter can map for the CPU --- */
 
+/* Pinned memory does not move. */
+static void spray_dmabuf_moved(struct dma_buf_attachment *attach)
+{
+}
+
+static const struct dma_buf_attach_ops spray_dmabuf_ops = {
+	.SPRAY_DMABUF_MOVED = spray_dmabuf_moved,
+};
+
+/* A mapping alone does not keep the memory where it is. Takes over the reference to @buf, also if it fails. */
+static struct dma_buf_attachment *spray_dmabuf_attach(struct ib_device *ib, struct dma_buf *buf)
+{
+	struct dma_buf_attachment *attach;
+	int err;
+
+	attach = dma_buf_dynamic_attach(buf, &ib->dev, &spray_dmabuf_ops, NULL);
+	if (IS_ERR(attach))
+		goto put;
+	dma_resv_lock(buf->resv, NULL);
+	err = dma_buf_pin(attach);
+	dma_resv_unlock(buf->resv);
+	if (!err)
+		return attach;
+	dma_buf_detach(buf, attach);
+	attach = ERR_PTR(err);
+put:
+	dma_buf_put(buf);
+	return attach;
+}
+
 static int spray_dmabuf_map(struct dma_buf *buf, struct iosys_map *map)
 {
-	int err = dma_buf_begin_cpu_access(buf, DMA_BIDIRECTIONAL);
+	int err;
 
+	if (!buf->ops->vmap)
+		return -EOPNOTSUPP;
+	err = dma_buf_begin_cpu_access(buf, DMA_BIDIRECTIONAL);
 	if (err)
 		return err;
 	err = dma_buf_vmap_unlocked(buf, map);
@@ -217,17 +263,24 @@ static bool spray_dmabuf_has(const struct dma_buf *buf, u64 offset, u64 length)
 static int spray_mr_map(struct spray_mr *mr, int fd, u64 offset)
 {
 	struct dma_buf *buf = dma_buf_get(fd);
-	int err = -EINVAL;
+	struct dma_buf_attachment *attach;
+	int err;
 
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	if (spray_range_exists(mr->iova, mr->length) && spray_dmabuf_has(buf, offset, mr->length))
-		err = spray_dmabuf_map(buf, &mr->map);
-	if (err) {
+	if (!spray_range_exists(mr->iova, mr->length) || !spray_dmabuf_has(buf, offset, mr->length)) {
 		dma_buf_put(buf);
+		return -EINVAL;
+	}
+	attach = spray_dmabuf_attach(mr->ib.device, buf);
+	if (IS_ERR(attach))
+		return PTR_ERR(attach);
+	err = spray_dmabuf_map(buf, &mr->map);
+	if (err) {
+		spray_dmabuf_detach(attach);
 		return err;
 	}
-	mr->dmabuf = buf;
+	mr->attach = attach;
 	return spray_dmabuf_pages(mr, offset);
 }
 
@@ -401,6 +454,18 @@ static void spray_mr_unlock(struct spray_dev *dev, struct spray_mr *mr)
 	spin_unlock_bh(&dev->mr_lock);
 }
 
+/* What the consumer mapped last takes force; without that, what was in force before does again. */
+static void spray_mr_take_mapped(struct spray_mr *mr)
+{
+	if (!mr->next.fresh)
+		return;
+	mr->next.fresh = false;
+	swap(mr->pages, mr->next.pages);
+	mr->npages = mr->next.npages;
+	mr->offset = mr->next.offset;
+	mr->shift = mr->next.shift;
+}
+
 int spray_mr_register(struct spray_dev *dev, struct ib_pd *pd, u32 key, int access, u64 iova,
 		      u64 length)
 {
@@ -413,14 +478,17 @@ int spray_mr_register(struct spray_dev *dev, struct ib_pd *pd, u32 key, int acce
 	mr = spray_mr_lock(dev, pd, key);
 	if (!mr)
 		return -EINVAL;
-	if (mr->fast && !mr->live && length &&
-	    mr->offset + length <= (u64)mr->npages << mr->shift) {
+	if (!mr->fast || mr->live)
+		goto out;
+	spray_mr_take_mapped(mr);
+	if (length && mr->offset + length <= (u64)mr->npages << mr->shift) {
 		mr->access = access;
 		mr->iova = iova;
 		mr->length = length;
 		spray_mr_go(mr, key);
 		err = 0;
 	}
+out:
 	spray_mr_unlock(dev, mr);
 	return err;
 }
@@ -521,7 +589,8 @@ struct ib_mr *spray_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 max_pag
 	mr->fast = true;
 	mr->max_pages = max_pages;
 	mr->pages = kvcalloc(max_pages, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
-	if (mr->pages)
+	mr->next.pages = kvcalloc(max_pages, sizeof(*mr->pages), GFP_KERNEL_ACCOUNT);
+	if (mr->pages && mr->next.pages)
 		return spray_mr_publish(mr);
 	spray_mr_free(mr);
 	return ERR_PTR(-ENOMEM);
@@ -532,24 +601,25 @@ static int spray_set_page(struct ib_mr *ib, u64 addr)
 {
 	struct spray_mr *mr = container_of(ib, struct spray_mr, ib);
 
-	if (mr->npages == mr->max_pages)
+	if (mr->next.npages == mr->max_pages)
 		return -ENOMEM;
-	mr->pages[mr->npages++] = (void *)(uintptr_t)addr;
+	mr->next.pages[mr->next.npages++] = (void *)(uintptr_t)addr;
 	return 0;
 }
 
-/* The consumer calls this while the key does not hold. */
+/* The consumer calls this before it posts a REG_MR; until that is done the key may hold for other pages. */
 int spray_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int n, unsigned int *offset)
 {
 	struct spray_mr *mr = container_of(ib, struct spray_mr, ib);
 	int done;
 
-	if (!mr->fast || mr->live)
+	if (!mr->fast)
 		return -EINVAL;
-	mr->npages = 0;
-	mr->shift = ilog2(ib->page_size);
+	mr->next.npages = 0;
 	done = ib_sg_to_pages(ib, sg, n, offset, spray_set_page);
-	mr->offset = ib->iova & (ib->page_size - 1);
+	mr->next.shift = ilog2(ib->page_size);
+	mr->next.offset = ib->iova & (ib->page_size - 1);
+	mr->next.fresh = true;
 	return done;
 }
 
@@ -573,6 +643,10 @@ struct ib_mr *spray_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 le
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
 	if (!trans && ib_access_writable(access) && !mr->umem->writable) {
+		if (mr->umem->owning_mm != current->mm) {	/* its addresses are not ours */
+			err = -EPERM;
+			goto out;
+		}
 		trans = true;		/* the same memory, but pinned for writing */
 		start = mr->umem->address;
 		length = mr->length;

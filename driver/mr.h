@@ -37,9 +37,11 @@ struct dma_buf;
  * @shift: log2 of the page size in @pages
  * @offset: of @iova in the first page, bytes
  * @umem: pinned memory of a process, NULL for other kinds
- * @dmabuf, @map: memory of a dma-buf, and where it is mapped
+ * @attach, @map: memory of a dma-buf: the attachment that pins it, and where it is mapped
  * @npages, @max_pages: fast: pages mapped, and room for them
  * @pages: kernel address of each page, from the page that holds @iova
+ * @next: fast: pages mapped since, which the next REG_MR puts in force; consumers map while the old key
+ *	still holds, its LOCAL_INV posted but not done
  * @base: bound window: the region it opens, whose @windows it counts in
  * @qpn: window of type 2: the QP it is for
  * @windows: bound to this region; negative once it is being deregistered
@@ -59,8 +61,15 @@ struct spray_mr {
 	u32 offset;
 	u32 npages, max_pages;
 	void **pages;
+	struct spray_mapped {
+		void **pages;
+		u32 npages;
+		u32 offset;
+		u8 shift;
+		bool fresh;
+	} next;
 	struct ib_umem *umem;
-	struct dma_buf *dmabuf;
+	struct dma_buf_attachment *attach;
 	struct iosys_map map;
 	struct spray_mr *base;
 	u32 qpn;

@@ -75,7 +75,7 @@ static int spray_wq_init(struct spray_wq *wq, u32 wr, u32 sge, u32 fixed, u32 ma
 	wq->max_inline = max_inline;
 	wq->slot = ALIGN(fixed + max_t(u32, sge * sizeof(struct spray_sge), max_inline),
 			 SPRAY_RING_ALIGN);
-	wq->slots = kvcalloc(wq->entries, wq->slot, GFP_KERNEL);
+	wq->slots = kvcalloc(wq->entries, wq->slot, GFP_KERNEL_ACCOUNT);
 	return wq->slots ? 0 : -ENOMEM;
 }
 
@@ -324,6 +324,10 @@ static void spray_to_rts(struct spray_qp *qp)
 	qp->seed_req_tx = spray_seed(qp, false, qp->ib.qp_num, at->sq_psn, at->dest_qp_num);
 	qp->seed_rsp_rx = spray_seed(qp, true, at->dest_qp_num, at->sq_psn, qp->ib.qp_num);
 	spin_lock_bh(&qp->req.lock);
+	if (qp->req.flushing) {		/* a bad request came since the state was looked at: dead already */
+		spin_unlock_bh(&qp->req.lock);
+		return;
+	}
 	tp_req_init(&qp->req.core, &ra, qp->req.ops, max_t(u32, qp->req.sq.entries, 1),
 		    &qp->peer->paths, get_random_u32(), now);
 	if (READ_ONCE(qp->peer->grants))

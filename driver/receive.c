@@ -905,8 +905,13 @@ static bool spray_dev_owns(const struct spray_dev *dev, struct sk_buff *skb, boo
 {
 	struct net *net = dev->sn->net;
 
-	if (v6)
-		return ipv6_chk_addr(net, &ipv6_hdr(skb)->daddr, dev->ndev, 1);
+	if (v6) {
+		const struct in6_addr *daddr = &ipv6_hdr(skb)->daddr;
+
+		return ipv6_chk_addr(net, daddr, dev->ndev, 1) ||
+		       (!(ipv6_addr_type(daddr) & IPV6_ADDR_LINKLOCAL) &&
+			spray_dev_is(dev, ipv6_dev_find(net, daddr, NULL)));
+	}
 	return spray_dev_is(dev, __ip_dev_find(net, ip_hdr(skb)->daddr, false));
 }
 

@@ -158,7 +158,7 @@ int spray_fill_res_mr(struct sk_buff *msg, struct ib_mr *ib)
 		{ "pages", pages },
 		{ "windows", windows },
 		{ "fast", mr->fast },
-		{ "dmabuf", !!mr->dmabuf });
+		{ "dmabuf", !!mr->attach });
 }
 
 int spray_fill_res_srq(struct sk_buff *msg, struct ib_srq *ib)

@@ -17,12 +17,42 @@
 
 /* --- bytes of a request --- */
 
+static bool spray_op_reads(u8 op)
+{
+	return op == SPRAY_OP_READ || op == SPRAY_OP_CAS || op == SPRAY_OP_FAA;
+}
+
+/*
+ * READ and ATOMIC write into local memory: refuse before the request leaves, but no sooner: its key may
+ * be the work of a REG_MR just before.
+ */
+static int spray_check_target(struct spray_qp *qp, struct spray_sqe *sqe)
+{
+	struct spray_sge *sge = spray_sqe_sge(sqe);
+	u32 i;
+
+	for (i = 0; i < sqe->num_sge; i++) {
+		struct spray_mr *mr;
+
+		if (!sge[i].length)
+			continue;
+		mr = spray_mr_get(qp->dev, qp->ib.pd, 0, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
+				  sge[i].addr, sge[i].length);
+		if (!mr)
+			return -EFAULT;
+		spray_mr_put(mr);
+	}
+	return 0;
+}
+
 static int spray_gather(struct spray_qp *qp, u32 op, u32 offset, u8 *dst, u32 len)
 {
 	struct spray_sqe *sqe = spray_wq_slot(&qp->req.sq, op);
 	struct spray_sge *sge = spray_sqe_sge(sqe);
 	struct spray_cursor *c = &qp->req.cur;
 
+	if (spray_op_reads(sqe->op))
+		return spray_check_target(qp, sqe);
 	if (sqe->flags & SPRAY_SQE_INLINE) {
 		memcpy(dst, (u8 *)(sqe + 1) + offset, len);
 		return 0;
@@ -241,11 +271,6 @@ static_assert((int)SPRAY_FLUSH_GLOBAL == TP_FETH_GLOBAL);
 static_assert((int)SPRAY_FLUSH_PERSISTENT == TP_FETH_PERSISTENT);
 static_assert((int)SPRAY_FLUSH_MR == TP_FETH_MR);
 
-static bool spray_op_reads(u8 op)
-{
-	return op == SPRAY_OP_READ || op == SPRAY_OP_CAS || op == SPRAY_OP_FAA;
-}
-
 /* Is there such work? Not that of kernel consumers for users, nor what this kernel's verbs lack. */
 static bool spray_op_offered(const struct spray_qp *qp, u8 op)
 {
@@ -304,26 +329,6 @@ static u8 spray_check_sqe(struct spray_qp *qp, struct spray_sqe *sqe, u64 *lengt
 	return TP_OK;
 }
 
-/* READ and ATOMIC write into local memory: refuse before the request leaves. */
-static u8 spray_check_target(struct spray_qp *qp, struct spray_sqe *sqe)
-{
-	struct spray_sge *sge = spray_sqe_sge(sqe);
-	u32 i;
-
-	for (i = 0; i < sqe->num_sge; i++) {
-		struct spray_mr *mr;
-
-		if (!sge[i].length)
-			continue;
-		mr = spray_mr_get(qp->dev, qp->ib.pd, 0, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
-				  sge[i].addr, sge[i].length);
-		if (!mr)
-			return TP_LOC_PROT;
-		spray_mr_put(mr);
-	}
-	return TP_OK;
-}
-
 static void spray_take_sqe(struct spray_qp *qp, u64 now)
 {
 	struct tp_tx *tx = &qp->req.core.tx;
@@ -339,8 +344,6 @@ static void spray_take_sqe(struct spray_qp *qp, u64 now)
 		length = 0;
 	}
 	op->kind = sqe->op < SPRAY_OP_NUM ? spray_op_kind[sqe->op] : TP_SEND;
-	if (!op->error && spray_op_reads(sqe->op))
-		op->error = spray_check_target(qp, sqe);
 	op->undone = op->kind == TP_NONE;
 	op->after_all = sqe->op == SPRAY_OP_LOCAL_INV;	/* work under way may use the key */
 	op->fence = sqe->flags & SPRAY_SQE_FENCE;

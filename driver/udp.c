@@ -36,7 +36,7 @@ enum {
 	SPRAY_HEAD_SIZE		= SKB_DATA_ALIGN(SPRAY_HEADROOM + SPRAY_HEAD) +
 				  SKB_DATA_ALIGN(sizeof(struct skb_shared_info)),
 	SPRAY_POOL_PAGES	= 64,		/* 2 MiB a CPU: a full window and more in flight */
-	SPRAY_POOL_ORDER	= 3,
+	SPRAY_POOL_ORDER	= PAGE_SHIFT < 15 ? 15 - PAGE_SHIFT : 0,	/* 32 KiB, if a page is less */
 	SPRAY_MIN_PAYLOAD	= 256,
 	SPRAY_MAX_PAYLOAD	= 8192,		/* bytes; several packets fit one pool page */
 };
@@ -214,8 +214,10 @@ void spray_net_leave(struct spray_net *sn, struct spray_dev *dev)
 	list_del_init(&dev->link);
 	spin_unlock_bh(&sn->devs_lock);
 	if (!--sn->users) {
-		swap(s4, sn->sock4);
-		swap(s6, sn->sock6);
+		s4 = sn->sock4;
+		s6 = sn->sock6;
+		WRITE_ONCE(sn->sock4, NULL);
+		WRITE_ONCE(sn->sock6, NULL);
 		spray_sock_close(s4);
 		spray_sock_close(s6);
 		tasklet_kill(&sn->more);
@@ -457,14 +459,15 @@ static struct dst_entry *spray_route6(struct spray_peer *p)
 		.flowi6_proto = IPPROTO_UDP,
 		.fl6_dport = htons(spray_port),
 	};
+	struct socket *sock = READ_ONCE(p->dev->sn->sock6);	/* there until this softirq ends: see spray_net_leave() */
 	struct dst_entry *dst;
 
 	dst = dst_cache_get(&p->dst);
 	if (dst)
 		return dst;
-	if (!p->dev->sn->sock6)
+	if (!sock)
 		return NULL;
-	dst = ip6_dst_lookup_flow(p->dev->sn->net, p->dev->sn->sock6->sk, &fl, NULL);
+	dst = ip6_dst_lookup_flow(p->dev->sn->net, sock->sk, &fl, NULL);
 	if (IS_ERR(dst))
 		return NULL;
 	dst_cache_set_ip6(&p->dst, dst, &p->saddr6);
@@ -503,26 +506,43 @@ u32 spray_peer_payload(struct spray_peer *p)
 
 /* --- bursts --- */
 
+static bool spray_page_idle(struct page *page)
+{
+	return page && page_ref_count(page) == 1 && !page_is_pfmemalloc(page);
+}
+
+/* Memory is in pieces: any page of this CPU's pool with nothing in flight on it. Return: it, or NULL. */
+static struct page *spray_pool_find(struct spray_pool *pool)
+{
+	u32 i;
+
+	for (i = 0; i < SPRAY_POOL_PAGES; i++) {
+		if (!spray_page_idle(pool->page[i]))
+			continue;
+		pool->cur = i;
+		pool->off = 0;
+		return pool->page[i];
+	}
+	return NULL;
+}
+
 /* The next page of this CPU's pool with nothing in flight on it, or a fresh one. */
 static struct page *spray_pool_advance(struct spray_pool *pool)
 {
 	u32 next = (pool->cur + 1) % SPRAY_POOL_PAGES;
-	struct page *page = pool->page[next];
+	struct page *fresh = NULL;
 
-	if (!page || page_ref_count(page) != 1 || page_is_pfmemalloc(page)) {
-		struct page *fresh = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN |
-						 __GFP_NORETRY, SPRAY_POOL_ORDER);
-
+	if (!spray_page_idle(pool->page[next])) {
+		fresh = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, SPRAY_POOL_ORDER);
 		if (!fresh)
-			return NULL;
-		if (page)
-			put_page(page);
-		page = fresh;
-		pool->page[next] = page;
+			return spray_pool_find(pool);
+		if (pool->page[next])
+			put_page(pool->page[next]);
+		pool->page[next] = fresh;
 	}
 	pool->cur = next;
 	pool->off = 0;
-	return page;
+	return pool->page[next];
 }
 
 /* The page of this CPU's pool that has @len bytes left at pool->off. BH off. */
@@ -547,8 +567,8 @@ static struct sk_buff *spray_pool_skb(void)
 
 	pool->off = SKB_DATA_ALIGN(pool->off);
 	page = spray_pool_page(pool, SPRAY_HEAD_SIZE);
-	if (!page)
-		return NULL;
+	if (!page)	/* an answer needs no more than this */
+		return alloc_skb(SPRAY_HEADROOM + SPRAY_HEAD, GFP_ATOMIC | __GFP_NOWARN);
 	skb = build_skb(page_address(page) + pool->off, SPRAY_HEAD_SIZE);
 	if (!skb)
 		return NULL;
@@ -673,7 +693,7 @@ static int spray_out6(struct sk_buff *skb, struct spray_peer *p, u32 entropy)
 	ip6h->daddr = p->daddr6;
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	skb->protocol = htons(ETH_P_IPV6);
-	return ip6_local_out(p->dev->sn->net, p->dev->sn->sock6->sk, skb);
+	return ip6_local_out(p->dev->sn->net, NULL, skb);
 #else
 	kfree_skb(skb);
 	return -EAFNOSUPPORT;

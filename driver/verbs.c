@@ -106,7 +106,7 @@ static void spray_query_speed(struct net_device *ndev, struct ib_port_attr *attr
 	int i = 0;
 
 	rtnl_lock();
-	mbits = spray_link_mbits(ndev) ?: 1000;
+	mbits = spray_link_mbits(ndev, false) ?: 1000;
 	rtnl_unlock();
 	while (mbits > spray_speeds[i].mbits)
 		i++;

@@ -28,7 +28,8 @@ guest_tests() {
 		contract  1800
 		lifecycle  900
 		uverbs     300
-		ulp        600
+		ulp        600 once
+		ulp        600 last -a ib_core.force_mr=1
 		nfs        600
 		fabric     300 once
 		credit     900 once

@@ -672,6 +672,31 @@ CASE(error_permission, "a region or a QP without REMOTE_WRITE, REMOTE_READ or RE
 	bad_all(t, ARRAY_SIZE(t));
 }
 
+CASE(error_behind_a_long_read, "a bad rkey behind a READ that takes longer than the retries of the peer")
+{
+	struct conn_opt o = conn_defaults();
+	size_t len = ROUNDS(64, 32) * 1024 * KIB;
+	struct buf *a = buf_new(&ct_dev[0], len, ACC_ALL), *b = buf_new(&ct_dev[1], len, ACC_ALL);
+	struct ibv_sge all = buf_sge(a, 0, len), few = buf_sge(a, 0, 8);
+	struct ibv_send_wr read = wr_make(IBV_WR_RDMA_READ, 1, &all, 1, IBV_SEND_SIGNALED),
+			   bad = wr_make(IBV_WR_RDMA_WRITE, 2, &few, 1, IBV_SEND_SIGNALED);
+	uint64_t pat = rnd64();
+	struct conn *c;
+
+	o.timeout = 8; /* 1 ms: nothing next to the READ */
+	o.retry_cnt = 1;
+	c = conn_new(&o);
+	pat_fill(b->p, len, pat, 0);
+	wr_remote(&read, b, 0);
+	wr_remote(&bad, b, 0);
+	bad.wr.rdma.rkey ^= 1 << 20;
+	post_send(c->qp[0], &read);
+	post_send(c->qp[0], &bad);
+	cq_expect(c->scq[0], c->qp[0], 1, IBV_WC_SUCCESS);
+	pat_check(a->p, len, pat, 0, "READ before the error");
+	cq_expect(c->scq[0], c->qp[0], 2, IBV_WC_REM_ACCESS_ERR);
+}
+
 CASE(error_other_pd, "the rkey of a region of another protection domain")
 {
 	static const struct bad t[] = {
