@@ -8,7 +8,9 @@
  *           4 x mean deviation of delay, TARGET_US)): our own bursts are no
  *           congestion, nor are ends that answer late by some ms (under an
  *           emulator, on busy virtual CPUs); where both are small, neither may
- *           the target be larger than switches have queues
+ *           the target be larger than switches have queues. Where a packet takes
+ *           long, TARGET_US is too few of them for several paths, and some run
+ *           dry: there it is the time of 32 packets, up to TARGET_SLOW_US
  *
  *                     no mark                              mark
  *   delay < target    cwnd += max / 32 x (target - delay)  hold (the EV moves, path.c)
@@ -40,6 +42,7 @@
 
 enum {
 	TARGET_US	= 3000,		/* at most, unless the way is longer; and while nothing is known */
+	TARGET_SLOW_US	= 12000,	/* the same where a packet takes long */
 	TARGET_PACKETS	= 64,
 	NOISE		= 4,
 	MIN_PACKETS	= 16,		/* one for each of 16 paths; the first window, too */
@@ -76,12 +79,13 @@ static u32 round_us(const struct tp_cc *c, u32 base_us)
 /* Queueing delay to aim at: see the head of the file. */
 static u32 target_us(const struct tp_cc *c, u32 base_us)
 {
-	u32 own;
+	u32 own, most;
 
 	if (!base_us)
 		return TARGET_US;
 	own = (u32)div_u64((u64)round_us(c, base_us) * TARGET_PACKETS * c->packet, c->cwnd);
-	return max_t(u32, base_us, min_t(u32, own + NOISE * c->dev_us, TARGET_US));
+	most = clamp_t(u32, own / 2, TARGET_US, TARGET_SLOW_US);
+	return max_t(u32, base_us, min_t(u32, own + NOISE * c->dev_us, most));
 }
 
 static void roll_round(struct tp_cc *c, u32 base_us, u32 now_us)

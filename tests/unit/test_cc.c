@@ -157,6 +157,21 @@ TEST(ack__target_of_a_fast_path)
 	assert_int_equal(c.cwnd, 20 * PKT);
 }
 
+/* Where a packet takes long, 3 ms are too few for several paths: the time of 32, but not more than 12 ms. */
+TEST(ack__target_of_a_slow_path)
+{
+	struct tp_cc c = steady(64 * PKT, 7000);
+
+	ack(&c, PKT, 7900, true, T0);			/* 64 packets need 8 ms, 32 need 4 */
+	assert_in_range(c.cwnd, 40 * PKT, 46 * PKT);
+	c = steady(32 * PKT, 7000);
+	ack(&c, PKT, 7900, true, T0);			/* 32 packets need 8 ms */
+	assert_int_equal(c.cwnd, 32 * PKT);
+	c = steady(32 * PKT, 24000);
+	ack(&c, PKT, 24000, true, T0);			/* 25 ms, the most is 12 */
+	assert_in_range(c.cwnd, 19 * PKT, 20 * PKT);
+}
+
 TEST(ack__deviation)
 {
 	struct tp_cc c = steady(100 * PKT, 1000);
@@ -253,14 +268,14 @@ TEST(ack__single_delay_does_not_cut)
 
 TEST(ack__one_cut_per_round_trip)
 {
-	struct tp_cc c = steady(100 * PKT, 6000);
+	struct tp_cc c = steady(200 * PKT, 6000);
 
 	ack(&c, PKT, 6000, false, T0);
 	ack(&c, PKT, 6000, false, T0 + BASE);
 	ack(&c, PKT, 6000, false, T0 + BASE + 5999);
-	assert_int_equal(c.cwnd, 60 * PKT);
+	assert_int_equal(c.cwnd, 120 * PKT);
 	ack(&c, PKT, 6000, false, T0 + BASE + 6000);
-	assert_int_equal(c.cwnd, 36 * PKT);
+	assert_int_equal(c.cwnd, 72 * PKT);
 }
 
 TEST(ack__average)
@@ -632,6 +647,7 @@ int main(void)
 		RUN(ack__fair_at_target),
 		RUN(ack__target_of_a_long_path),
 		RUN(ack__target_of_a_fast_path),
+		RUN(ack__target_of_a_slow_path),
 		RUN(ack__deviation),
 		RUN(ack__not_limited_no_growth),
 		RUN(ack__never_above_max),
