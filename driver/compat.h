@@ -2,7 +2,7 @@
 /*
  * One interface for all kernels. The code is written for the newest; what is
  * older is mapped here, by the flags of features.sh (presence in the headers,
- * never a version). Force-included before every file of the module, so nothing
+ * a version only where a header can't tell). Force-included before every file of the module, so nothing
  * heavy is included here.
  */
 #ifndef SPRAY_COMPAT_H
@@ -14,10 +14,16 @@
 
 #include <linux/hrtimer.h>
 #include <linux/kconfig.h>
+#include <linux/version.h>
 
 /* Memory is reached by page_address() for as long as it is registered. */
 #ifdef CONFIG_HIGHMEM
 #error "kernels with highmem are not supported"
+#endif
+
+/* Pool and bounce buffer are a CPU's own while softirqs are off. Where PREEMPT_RT has the choice, it must be this one. */
+#if defined(CONFIG_PREEMPT_RT) && !defined(CONFIG_PREEMPT_RT_NEEDS_BH_LOCK) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+#error "PREEMPT_RT needs CONFIG_PREEMPT_RT_NEEDS_BH_LOCK for this driver"
 #endif
 
 #ifdef SPRAY_HAVE_UNALIGNED

@@ -136,8 +136,7 @@ static void spray_qp_free(struct spray_qp *qp)
 /* The mapping: control page, SQ, RQ. */
 static int spray_qp_map(struct spray_qp *qp, struct ib_udata *udata)
 {
-	struct ib_ucontext *uctx = rdma_udata_to_drv_context(udata, struct spray_ucontext, ib) ?
-		&rdma_udata_to_drv_context(udata, struct spray_ucontext, ib)->ib : NULL;
+	struct ib_ucontext *uctx = &rdma_udata_to_drv_context(udata, struct spray_ucontext, ib)->ib;
 	struct spray_create_qp_resp resp = {};
 	struct spray_wq *sq = &qp->req.sq, *rq = &qp->resp.rq;
 	struct spray_mmap *map;

@@ -18,6 +18,7 @@
 
 enum {
 	SPRAY_GRH		= 40,		/* bytes in front of every UD receive */
+	SPRAY_UD_BUDGET		= 256,		/* datagrams sent in a row */
 	SPRAY_QKEY_OWN		= 1U << 31,	/* IBTA 10.2.5: use the QP's Q_Key */
 	SPRAY_UD_HDR		= TP_BTH_LEN + TP_DETH_LEN + TP_IMM_LEN,
 };
@@ -159,16 +160,22 @@ static enum ib_wc_status spray_ud_send(struct spray_qp *qp, struct spray_sqe *sq
 	return spray_ud_emit(qp, sqe, peer, (u32)len);
 }
 
-/* All that is ready, sent (or flushed) and completed in order. */
+/* What is ready, sent (or flushed) and completed in order; a softirq's worth of it, then the tasklet goes on. */
 static void spray_ud_run(struct spray_qp *qp, bool flush)
 {
 	struct spray_wq *sq = &qp->req.sq;
-	u32 avail = spray_sq_pull(qp);
+	u32 avail = spray_sq_pull(qp), n;
 
-	while (sq->cons != avail) {
+	for (n = 0; sq->cons != avail; n++) {
 		struct spray_sqe *sqe = spray_wq_slot(sq, sq->cons);
-		struct spray_peer *peer = spray_ud_peer(qp, sqe);
 		enum ib_wc_status st = IB_WC_WR_FLUSH_ERR;
+		struct spray_peer *peer;
+
+		if (!flush && n == SPRAY_UD_BUDGET) {
+			tasklet_schedule(&qp->task);
+			return;
+		}
+		peer = spray_ud_peer(qp, sqe);
 
 		if (!flush)
 			st = spray_ud_send(qp, sqe, peer);

@@ -58,7 +58,7 @@ MUTATIONS = [
      "\tspin_lock_irqsave(&cq->lock, flags);\n\tif (!spray_cq_append",
      "\tlocal_irq_save(flags);\n\tif (!spray_cq_append", RACE),
     ("destroy_cq does not end the tasklet", "cq.c",
-     "\ttasklet_kill(&cq->task);\n", "", RACE),
+     "\ttasklet_kill(&cq->task);\n", "", EVENTS),
     ("a receive completes before its last bytes are there", "receive.c",
      "\terr = spray_place_send(qp, rqe, p, data, len);\n\tif (err)\n\t\treturn spray_fail_recv(qp, IB_WC_LOC_PROT_ERR, TP_NAK_REM_OP);\n"
      "\tif (!p->last)\n\t\treturn SPRAY_RAN;\n",
