@@ -30,7 +30,7 @@ perf() { # FAMILY A B
 		"ib_read_bw -s 65536 -n 200 $EV" "ib_send_bw -s 65536 -n 300 $EV" "ib_send_bw -s 64 -n 1000 $EV" \
 		"ib_send_bw -s 65536 -n 100 -q 4 --use-srq $EV" "ib_send_bw -s 64 -n 500 -q 4 --use-srq $EV" \
 		"ib_send_bw -c UD -s 1024 -n 300 -q 2 --use-srq $EV" \
-		"ib_send_bw -c UD -s 1024 -n 2000 -t 1000 -r 2000 -l 1000" \
+		"ib_send_bw -c UD -s 64 -n 900 -t 300 -r 900 -l 300" \
 		"ib_write_lat -s 8 -n 200" "ib_read_lat -s 8 -n 500 $EV" "ib_send_lat -s 8 -n 500 $EV" \
 		"ib_atomic_bw -n 500 $EV" "ib_atomic_bw -A CMP_AND_SWAP -n 500 $EV" "ib_atomic_lat -n 500 $EV"; do
 		pair "$1 $t" 90 "${t%% *} $b ${t#* }" "${t%% *} $a ${t#* } $B4"
