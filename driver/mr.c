@@ -53,9 +53,11 @@ static void spray_dmabuf_detach(struct dma_buf_attachment *attach)
 {
 	struct dma_buf *buf = attach->dmabuf;
 
-	dma_resv_lock(buf->resv, NULL);
-	dma_buf_unpin(attach);
-	dma_resv_unlock(buf->resv);
+	if (buf->ops->pin) {
+		dma_resv_lock(buf->resv, NULL);
+		dma_buf_unpin(attach);
+		dma_resv_unlock(buf->resv);
+	}
 	dma_buf_detach(buf, attach);
 	dma_buf_put(buf);
 }
@@ -200,15 +202,22 @@ static const struct dma_buf_attach_ops spray_dmabuf_ops = {
 	.SPRAY_DMABUF_MOVED = spray_dmabuf_moved,
 };
 
-/* A mapping alone does not keep the memory where it is. Takes over the reference to @buf, also if it fails. */
+/*
+ * A mapping alone does not keep the memory where it is. Exporters that never move it have no pin(), and older
+ * kernels map it for an importer that could follow, which a device without DMA is not: attach as one that can't.
+ * Takes over the reference to @buf, also if it fails.
+ */
 static struct dma_buf_attachment *spray_dmabuf_attach(struct ib_device *ib, struct dma_buf *buf)
 {
 	struct dma_buf_attachment *attach;
 	int err;
 
-	attach = dma_buf_dynamic_attach(buf, &ib->dev, &spray_dmabuf_ops, NULL);
+	attach = buf->ops->pin ? dma_buf_dynamic_attach(buf, &ib->dev, &spray_dmabuf_ops, NULL) :
+				 dma_buf_attach(buf, &ib->dev);
 	if (IS_ERR(attach))
 		goto put;
+	if (!buf->ops->pin)
+		return attach;
 	dma_resv_lock(buf->resv, NULL);
 	err = dma_buf_pin(attach);
 	dma_resv_unlock(buf->resv);
