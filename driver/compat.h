@@ -2,8 +2,8 @@
 /*
  * One interface for all kernels. The code is written for the newest; what is
  * older is mapped here, by the flags of features.sh (presence in the headers,
- * a version only where a header can't tell). Force-included before every file of the module, so nothing
- * heavy is included here.
+ * a version only where they can't tell). Force-included before every file of
+ * the module, so nothing heavy is included here.
  */
 #ifndef SPRAY_COMPAT_H
 #define SPRAY_COMPAT_H

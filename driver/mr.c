@@ -616,7 +616,10 @@ static int spray_set_page(struct ib_mr *ib, u64 addr)
 	return 0;
 }
 
-/* The consumer calls this before it posts a REG_MR; until that is done the key may hold for other pages. */
+/*
+ * The consumer calls this before it posts a REG_MR; until that is done the key may hold for other pages.
+ * Nobody takes @next meanwhile: the REG_MR before was done when the consumer invalidated its key.
+ */
 int spray_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int n, unsigned int *offset)
 {
 	struct spray_mr *mr = container_of(ib, struct spray_mr, ib);

@@ -335,6 +335,7 @@ static inline void spray_grant_count(struct spray_credit *c, u32 len, bool rtx)
 void spray_answer_unasked(struct spray_qp *qp, enum tp_space space);
 /* Run what can run at the executed point, answer; resp.lock held. */
 void __spray_resp_progress(struct spray_qp *qp);
+/* The same where the executed point may have waited for a receive; resp.lock held. */
 void __spray_resp_receive_posted(struct spray_qp *qp);
 /*
  * The request at the executed point fails for good; resp.lock held. The NAK

@@ -459,7 +459,8 @@ static struct dst_entry *spray_route6(struct spray_peer *p)
 		.flowi6_proto = IPPROTO_UDP,
 		.fl6_dport = htons(spray_port),
 	};
-	struct socket *sock = READ_ONCE(p->dev->sn->sock6);	/* there until this softirq ends: see spray_net_leave() */
+	/* Closed after an RCU grace period: there until this softirq ends. Others have a device that is linked. */
+	struct socket *sock = READ_ONCE(p->dev->sn->sock6);
 	struct dst_entry *dst;
 
 	dst = dst_cache_get(&p->dst);
@@ -530,10 +531,11 @@ static struct page *spray_pool_find(struct spray_pool *pool)
 static struct page *spray_pool_advance(struct spray_pool *pool)
 {
 	u32 next = (pool->cur + 1) % SPRAY_POOL_PAGES;
-	struct page *fresh = NULL;
 
 	if (!spray_page_idle(pool->page[next])) {
-		fresh = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, SPRAY_POOL_ORDER);
+		struct page *fresh = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN |
+						 __GFP_NORETRY, SPRAY_POOL_ORDER);
+
 		if (!fresh)
 			return spray_pool_find(pool);
 		if (pool->page[next])

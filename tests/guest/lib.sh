@@ -94,7 +94,7 @@ listens() { local i; for i in $(seq 600); do _listening && return; kill -0 "$1" 
 cm_listens() { local i; for i in $(seq 50); do _cm_listening && return 0; sleep 0.1; done; return 1; }
 
 pair() {
-	local name=$1 limit=$2 server=$3 client=$4 t spid rs=0 rc=0
+	local name=$1 limit=$2 server=$3 client=$4 t spid rs=0 rc=0 again=
 	_wanted "$name" || return 0
 	echo "TEST begins: $name" >/dev/kmsg
 	# shellcheck disable=SC2086
@@ -110,14 +110,14 @@ pair() {
 		pkill -P $spid 2>/dev/null; kill $spid 2>/dev/null; wait $spid 2>/dev/null
 	fi
 	[ $rc = 0 ] && [ $rs = 0 ] && { ok "$name" $t; return 0; }
-	# perftest gives up after good traffic if it can't calibrate its clock on a busy host: that is no result
-	if [ $rc = 1 ] && [ "${_tries:-1}" -lt 4 ] && grep -q "Can't produce a report" "$LOGS/client"; then
-		_tries=$((${_tries:-1} + 1)) pair "$@"
-		return
-	fi
-	# on a very busy host the client of perftest -R now and then finds nobody who listens yet, and crashes over that
-	if [ $rc = 139 ] && [ "${_tries:-1}" -lt 4 ] && grep -q "Failed to handle RDMA CM event" "$LOGS/client"; then
-		note "$name: refused, once more"
+	# Busy hosts: perftest gives up after good traffic if it can't calibrate its clock; with -R its client now and
+	# then finds nobody who listens yet, and crashes over that. Neither is a result.
+	case $rc in
+	1) again="Can't produce a report" ;;
+	139) again="Failed to handle RDMA CM event" ;;
+	esac
+	if [ -n "$again" ] && [ "${_tries:-1}" -lt 4 ] && grep -q "$again" "$LOGS/client"; then
+		note "$name: \"$again\", once more"
 		_tries=$((${_tries:-1} + 1)) pair "$@"
 		return
 	fi
