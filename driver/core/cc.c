@@ -10,7 +10,9 @@
  *           emulator, on busy virtual CPUs); where both are small, neither may
  *           the target be larger than switches have queues. Where a packet takes
  *           long, TARGET_US is too few of them for several paths, and some run
- *           dry: there it is the time of 32 packets, up to TARGET_SLOW_US
+ *           dry: there it is the time of 32 packets, up to TARGET_SLOW_US (at a
+ *           window per mean RTT of the paths, which may be unequally long; among
+ *           short ones the mean is not exact enough for the first rule)
  *
  *                     no mark                              mark
  *   delay < target    cwnd += max / 32 x (target - delay)  hold (the EV moves, path.c)
@@ -44,6 +46,7 @@ enum {
 	TARGET_US	= 3000,		/* at most, unless the way is longer; and while nothing is known */
 	TARGET_SLOW_US	= 12000,	/* the same where a packet takes long */
 	TARGET_PACKETS	= 64,
+	SLOW_PACKETS	= 32,
 	NOISE		= 4,
 	MIN_PACKETS	= 16,		/* one for each of 16 paths; the first window, too */
 	WARM_PACKETS	= 64,
@@ -76,16 +79,22 @@ static u32 round_us(const struct tp_cc *c, u32 base_us)
 	return (base_us ? base_us : TARGET_US) + c->avg_delay_us;
 }
 
+/* Time that @n packets need at a window per round trip, us. */
+static u32 packets_us(const struct tp_cc *c, u32 way_us, u32 n)
+{
+	return (u32)div_u64((u64)round_us(c, way_us) * n * c->packet, c->cwnd);
+}
+
 /* Queueing delay to aim at: see the head of the file. */
-static u32 target_us(const struct tp_cc *c, u32 base_us)
+static u32 target_us(const struct tp_cc *c, struct tp_cc_way way)
 {
 	u32 own, most;
 
-	if (!base_us)
+	if (!way.base_us)
 		return TARGET_US;
-	own = (u32)div_u64((u64)round_us(c, base_us) * TARGET_PACKETS * c->packet, c->cwnd);
-	most = clamp_t(u32, own / 2, TARGET_US, TARGET_SLOW_US);
-	return max_t(u32, base_us, min_t(u32, own + NOISE * c->dev_us, most));
+	own = packets_us(c, way.base_us, TARGET_PACKETS);
+	most = clamp_t(u32, packets_us(c, way.mean_us, SLOW_PACKETS), TARGET_US, TARGET_SLOW_US);
+	return max_t(u32, way.base_us, min_t(u32, own + NOISE * c->dev_us, most));
 }
 
 static void roll_round(struct tp_cc *c, u32 base_us, u32 now_us)
@@ -127,13 +136,13 @@ static void set_cut(struct tp_cc *c, u32 cwnd, u32 now_us)
 	c->last_cut_us = now_us;
 }
 
-static void cut(struct tp_cc *c, u32 base_us, u32 now_us)
+static void cut(struct tp_cc *c, struct tp_cc_way way, u32 now_us)
 {
 	u32 avg = c->avg_delay_us;
-	u32 target = target_us(c, base_us);
+	u32 target = target_us(c, way);
 	u32 less;
 
-	if (avg <= target || !may_cut(c, base_us, now_us))
+	if (avg <= target || !may_cut(c, way.base_us, now_us))
 		return;
 	less = (u32)div_u64((u64)c->cwnd * 4 * (avg - target), avg) / 5;
 	set_cut(c, c->cwnd - min_t(u32, less, c->cwnd / 2), now_us);
@@ -158,9 +167,9 @@ static u32 growth(const struct tp_cc *c)
 	return (u32)min_t(u64, c->max / GROWTH, (u64)c->packet << c->calm);
 }
 
-static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us)
+static void increase(struct tp_cc *c, u32 bytes, u32 queue_us, struct tp_cc_way way)
 {
-	u32 target = target_us(c, base_us);
+	u32 target = target_us(c, way);
 
 	if (c->avg_delay_us >= target / 4)
 		c->slow_start = false;
@@ -183,20 +192,20 @@ static bool is_lossy(const struct tp_cc *c)
 	return c->lost > c->cwnd / 16;
 }
 
-void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us, bool ce, bool limited,
-	       u32 now_us)
+void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, struct tp_cc_way way, bool ce,
+	       bool limited, u32 now_us)
 {
-	u32 target = target_us(c, base_us);
+	u32 target = target_us(c, way);
 
-	roll_round(c, base_us, now_us);
+	roll_round(c, way.base_us, now_us);
 	c->acked += bytes;
 	average(c, queue_us);
 	if (ce)
 		c->slow_start = false;
 	if (queue_us >= (ce ? target : 2 * target))
-		cut(c, base_us, now_us);
+		cut(c, way, now_us);
 	else if (!ce && (limited || may_warm_up(c)) && !is_lossy(c))
-		increase(c, bytes, queue_us, base_us);
+		increase(c, bytes, queue_us, way);
 }
 
 void tp_cc_lost(struct tp_cc *c, u32 bytes, bool rto, u32 base_us, u32 now_us)

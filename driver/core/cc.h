@@ -42,18 +42,24 @@ struct tp_cc {
 	bool slow_start;
 };
 
+/* RTT without queues: of the shortest path of a destination, and of its paths on average; us, 0 = not known */
+struct tp_cc_way {
+	u32 base_us;
+	u32 mean_us;
+};
+
 void tp_cc_init(struct tp_cc *c, u32 packet_bytes, u32 max_packets);
 
 /**
  * tp_cc_ack() - bytes were acknowledged
  * @bytes: newly acknowledged, including headers
  * @queue_us: queueing delay of the packets (median of recent paths)
- * @base_us: least RTT of the destination, us
+ * @way: how far it is
  * @ce: congestion mark seen
  * @limited: the window, not the application, limited sending
  */
-void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, u32 base_us, bool ce, bool limited,
-	       u32 now_us);
+void tp_cc_ack(struct tp_cc *c, u32 bytes, u32 queue_us, struct tp_cc_way way, bool ce,
+	       bool limited, u32 now_us);
 
 /* @bytes in one loss event; @rto: everything in flight. A single random loss does not cut. */
 void tp_cc_lost(struct tp_cc *c, u32 bytes, bool rto, u32 base_us, u32 now_us);

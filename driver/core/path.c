@@ -227,14 +227,20 @@ u8 tp_path_pick_for_answer(struct tp_paths *g, u32 *rng, u32 now_us)
 
 static void update_group_base(struct tp_paths *g)
 {
-	u32 i, base, least = 0;
+	u32 i, base, least = 0, known = 0;
+	u64 sum = 0;
 
 	for (i = 0; i < g->n; i++) {
 		base = READ_ONCE(g->p[i].base_us);
-		if (base && (!least || base < least))
+		if (!base)
+			continue;
+		known++;
+		sum += base;
+		if (!least || base < least)
 			least = base;
 	}
 	WRITE_ONCE(g->base_us, least);
+	WRITE_ONCE(g->mean_us, known ? (u32)div_u64(sum, known) : 0);
 }
 
 static void set_base(struct tp_paths *g, struct tp_path *p, u32 base_us)

@@ -52,6 +52,7 @@ struct tp_paths {
 	u32 bad;		/* how many are BAD */
 	u32 failed;		/* times that one became BAD */
 	u32 base_us;		/* least RTT over all paths, 0 = none yet */
+	u32 mean_us;		/* mean of their least RTTs: paths may be unequally long */
 	u32 common_us;		/* queueing delay that all paths heard lately share: the host's own */
 	u32 common_at_us;
 	u32 trust_us;		/* until then nobody is suspected for what others suffer */

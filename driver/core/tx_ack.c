@@ -448,6 +448,7 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 {
 	struct tp_news n;
 	struct tp_scan s = { .news = &n };
+	struct tp_cc_way way;
 	u32 exec, cum;
 	bool moved, granted;
 
@@ -466,9 +467,11 @@ bool tp_tx_ack(struct tp_tx *t, u64 now, const struct tp_ack *a)
 	tp_tx_take_probe(t, now, a, &n);
 	tp_tx_feed_paths(t, a, &n);
 	tp_tx_find_lost(t, &s, now);
+	way.base_us = READ_ONCE(t->paths->base_us);
+	way.mean_us = READ_ONCE(t->paths->mean_us);
 	if (n.bytes)
-		tp_cc_ack(&t->cc, n.bytes, tp_tx_queue_us(t, n.now_us),
-			  READ_ONCE(t->paths->base_us), a->ce, t->limited, n.now_us);
+		tp_cc_ack(&t->cc, n.bytes, tp_tx_queue_us(t, n.now_us), way, a->ce, t->limited,
+			  n.now_us);
 	if (n.any || moved)
 		tp_tx_wake(t, now);
 	return n.any || moved || granted || s.bytes;

@@ -37,9 +37,15 @@ static struct tp_cc steady(u32 cwnd, u32 avg)
 	return c;
 }
 
+/* All paths equally long. */
+static struct tp_cc_way far(u32 us)
+{
+	return (struct tp_cc_way){ .base_us = us, .mean_us = us };
+}
+
 static void ack(struct tp_cc *c, u32 bytes, u32 queue, bool ce, u32 now)
 {
-	tp_cc_ack(c, bytes, queue, BASE, ce, true, now);
+	tp_cc_ack(c, bytes, queue, far(BASE), ce, true, now);
 }
 
 /* ---- start ---- */
@@ -115,7 +121,7 @@ TEST(ack__nothing_is_lost_in_rounding)
 	u32 i;
 
 	for (i = 0; i < 1000 * PKT / 50; i++)
-		tp_cc_ack(&c, 50, TARGET - TARGET / 64, TARGET, false, true, T0);	/* half a packet per RTT */
+		tp_cc_ack(&c, 50, TARGET - TARGET / 64, far(TARGET), false, true, T0);	/* half a packet per RTT */
 	assert_in_range(c.cwnd, 1000 * PKT + 450, 1000 * PKT + 500);
 }
 
@@ -135,7 +141,7 @@ TEST(ack__target_of_a_long_path)
 {
 	struct tp_cc c = steady(100 * PKT, 0);
 
-	tp_cc_ack(&c, 100 * PKT, 10000, 20000, false, true, T0);
+	tp_cc_ack(&c, 100 * PKT, 10000, far(20000), false, true, T0);
 	assert_int_equal(c.cwnd, 116 * PKT);
 }
 
@@ -145,15 +151,15 @@ TEST(ack__target_of_a_fast_path)
 	struct tp_cc c = steady(400 * PKT, 30);
 
 	c.dev_us = 0;
-	tp_cc_ack(&c, PKT, 30, 14, false, true, T0);	/* twice the 14 us of the way */
+	tp_cc_ack(&c, PKT, 30, far(14), false, true, T0);	/* twice the 14 us of the way */
 	assert_in_range(c.cwnd, 200 * PKT, 399 * PKT);
 	c = steady(400 * PKT, 30);
 	c.dev_us = 10;					/* target 40 us and more */
-	tp_cc_ack(&c, PKT, 30, 14, false, true, T0);
+	tp_cc_ack(&c, PKT, 30, far(14), false, true, T0);
 	assert_true(c.cwnd >= 400 * PKT);
 	c = steady(20 * PKT, 30);
 	c.dev_us = 0;					/* 64 packets need 3 round trips of 44 us */
-	tp_cc_ack(&c, PKT, 30, 14, true, true, T0);
+	tp_cc_ack(&c, PKT, 30, far(14), true, true, T0);
 	assert_int_equal(c.cwnd, 20 * PKT);
 }
 
@@ -170,6 +176,20 @@ TEST(ack__target_of_a_slow_path)
 	c = steady(32 * PKT, 24000);
 	ack(&c, PKT, 24000, true, T0);			/* 25 ms, the most is 12 */
 	assert_in_range(c.cwnd, 19 * PKT, 20 * PKT);
+}
+
+/* The window is sent per mean round trip, the paths' and not the shortest one's. */
+TEST(ack__target_of_unequal_paths)
+{
+	struct tp_cc_way way = { .base_us = BASE, .mean_us = BASE };
+	struct tp_cc c = steady(64 * PKT, 4000);
+
+	tp_cc_ack(&c, PKT, 5000, way, true, true, T0);	/* 64 packets need 5 ms: the target is 3 */
+	assert_true(c.cwnd < 60 * PKT);
+	c = steady(64 * PKT, 4000);
+	way.mean_us = 6000;				/* 64 packets need 10 ms: the target is 5 */
+	tp_cc_ack(&c, PKT, 5000, way, true, true, T0);
+	assert_int_equal(c.cwnd, 64 * PKT);
 }
 
 TEST(ack__deviation)
@@ -189,13 +209,13 @@ TEST(ack__not_limited_no_growth)
 	u32 i;
 
 	for (i = 0; i < 100; i++)		/* but for the first 64 packets of it */
-		tp_cc_ack(&c, PKT, 0, BASE, false, false, T0);
+		tp_cc_ack(&c, PKT, 0, far(BASE), false, false, T0);
 	assert_int_equal(c.cwnd, 64 * PKT);
 	c = steady(100 * PKT, 0);
-	tp_cc_ack(&c, 100 * PKT, 0, BASE, false, false, T0);
+	tp_cc_ack(&c, 100 * PKT, 0, far(BASE), false, false, T0);
 	assert_int_equal(c.cwnd, 100 * PKT);
 	c = steady(100 * PKT, 3 * TARGET);
-	tp_cc_ack(&c, 100 * PKT, 3 * TARGET, BASE, false, false, T0);
+	tp_cc_ack(&c, 100 * PKT, 3 * TARGET, far(BASE), false, false, T0);
 	assert_in_range(c.cwnd, 1, 99 * PKT);		/* but the queue is ours */
 }
 
@@ -402,7 +422,8 @@ TEST(model__random_calls)
 			u32 base = rnd(&seed, 8) ? rnd(&seed, 3000) : (u32)rnd64(&seed);
 
 			if (rnd(&seed, 8))
-				tp_cc_ack(&c, bytes, queue, base, !rnd(&seed, 9), rnd(&seed, 4), now);
+				tp_cc_ack(&c, bytes, queue, far(base), !rnd(&seed, 9), rnd(&seed, 4),
+					  now);
 			else
 				tp_cc_lost(&c, bytes, !rnd(&seed, 9), base, now);
 			CHECK_AT(j, c.cwnd >= c.min && c.cwnd <= c.max, true);
@@ -491,7 +512,8 @@ static void link_answer(struct link *l)
 		l->wait_ce[f] |= l->ring[i].ce;
 	}
 	if (l->wait[f] >= ACK_EVERY * PKT || l->inflight[f] < PKT) {
-		tp_cc_ack(&l->cc[f], l->wait[f], l->wait_queue[f], l->c.base, l->wait_ce[f], true, us);
+		tp_cc_ack(&l->cc[f], l->wait[f], l->wait_queue[f], far(l->c.base), l->wait_ce[f],
+			  true, us);
 		l->wait[f] = 0;
 		l->wait_ce[f] = false;
 	}
@@ -648,6 +670,7 @@ int main(void)
 		RUN(ack__target_of_a_long_path),
 		RUN(ack__target_of_a_fast_path),
 		RUN(ack__target_of_a_slow_path),
+		RUN(ack__target_of_unequal_paths),
 		RUN(ack__deviation),
 		RUN(ack__not_limited_no_growth),
 		RUN(ack__never_above_max),

@@ -1694,16 +1694,23 @@ static void bulk(struct cfg *c, u32 verb)
 	c->queue = 1000000;
 }
 
+static void unequal(struct cfg *c)
+{
+	static const u64 ms[] = { 0, 1, 3, 9 };
+	u32 i;
+
+	c->name = "0/1/3/9 ms";
+	for (i = 0; i < 4; i++)
+		c->path[i].delay_ns = ms[i] * MS + 20 * US;
+}
+
 /* Runs without loss over paths of very different length. */
 static void check_no_resends(struct cfg c, u32 n)
 {
-	static const u64 ms[] = { 0, 1, 3, 9 };
 	struct sim *s;
-	u32 i, mbit = c.mbit;
+	u32 mbit = c.mbit;
 
-	c.name = "0/1/3/9 ms";
-	for (i = 0; i < 4; i++)
-		c.path[i].delay_ns = ms[i] * MS + 20 * US;
+	unequal(&c);
 	for (c.seed = 1; c.seed <= n; c.seed++) {
 		c.mbit = c.seed & 1 ? mbit : mbit * 12;
 		s = run_pair(&c);
@@ -1801,6 +1808,16 @@ TEST(pair__goodput_of_four_paths)
 	check_goodput(c, 900, true, 0);
 }
 
+/* Far paths hold more packets than near ones, and are filled all the same. */
+TEST(pair__goodput_of_unequal_paths)
+{
+	struct cfg c = base;
+
+	unequal(&c);
+	c.mbit = 20;
+	check_goodput(c, 940, true, 0);
+}
+
 TEST(pair__goodput_with_loss)
 {
 	struct cfg c = base;
@@ -1847,6 +1864,7 @@ int main(void)
 		RUN(pair__lossless_and_unequal_never_resends),
 		RUN_LONG(pair__lossless_bulk_never_resends),
 		RUN_LONG(pair__goodput_of_four_paths),
+		RUN_LONG(pair__goodput_of_unequal_paths),
 		RUN_LONG(pair__goodput_with_loss),
 	};
 

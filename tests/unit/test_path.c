@@ -543,6 +543,19 @@ TEST(base__first_sample)
 	tp_path_acked(&g, 1, 1000, false, 5);
 	assert_int_equal(g.p[1].base_us, 1000);
 	assert_int_equal(g.base_us, 1000);
+	assert_int_equal(g.mean_us, 1000);
+}
+
+TEST(base__of_unequal_paths)
+{
+	struct tp_paths g = group(8);
+
+	assert_int_equal(g.mean_us, 0);
+	tp_path_acked(&g, 1, 1000, false, 5);
+	tp_path_acked(&g, 4, 9000, false, 6);
+	tp_path_acked(&g, 6, 5000, false, 7);
+	assert_int_equal(g.base_us, 1000);
+	assert_int_equal(g.mean_us, 5000);	/* of those that were heard */
 }
 
 /* A window begins with the base, and is judged by its least. */
@@ -1011,6 +1024,7 @@ int main(void)
 		RUN(revived__single_outage),
 		RUN(rtt__smoothing),
 		RUN(base__first_sample),
+		RUN(base__of_unequal_paths),
 		RUN(base__window),
 		RUN(base__standing_queue_creeps),
 		RUN(base__another_route),
