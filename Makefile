@@ -24,6 +24,9 @@ module:
 provider:
 	$(MAKE) -C userspace-provider
 
+provider-check:
+	$(MAKE) -C userspace-provider check
+
 contract:
 	$(MAKE) -C tests/contract
 	$(MAKE) -C tests/race
@@ -86,4 +89,4 @@ clean:
 	-$(MAKE) -C $(KDIR) M=$(CURDIR) clean
 	for d in userspace-provider tests/contract tests/race tests/guest tests/unit tests/fuzz tests/sim; do $(MAKE) -C $$d clean; done
 
-.PHONY: all module provider contract install install-module install-provider uninstall unit fuzz fuzz-replay coverage sim sim-quick check check-smoke check-debug check-fast demo rates lint clean
+.PHONY: all module provider provider-check contract install install-module install-provider uninstall unit fuzz fuzz-replay coverage sim sim-quick check check-smoke check-debug check-fast demo rates lint clean

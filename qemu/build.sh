@@ -43,7 +43,7 @@ mount --bind "$rdma" "$r/run/rdma-core"
 mk() { chroot "$r" env -u MAKEFLAGS LC_ALL=C make -C /build -j2 KVER="$kver" KDIR="/lib/modules/$kver/build" RDMA_CORE=/run/rdma-core "$@"; }
 ok=yes
 [ ! -e "$b/src/Kbuild" ] || mk module ${SPRAY_DEBUG:+DEBUG=1} || ok=no
-[ ! -e "$b/src/userspace-provider/Makefile" ] || mk provider || ok=no
+[ ! -e "$b/src/userspace-provider/Makefile" ] || { mk provider && mk provider-check; } || ok=no
 [ ! -e "$b/src/tests/contract/Makefile" ] || mk contract || ok=no
 if [ $ok = yes ] && [ -e "$b/src/Kbuild" ]; then mk install; fi
 # rxe as the device under test needs nothing of ours

@@ -329,6 +329,7 @@ static int start_poll(struct ibv_cq_ex *cx, struct ibv_poll_cq_attr *attr)
 	lost = spray_load_acquire(&cq->ring.ctl->overflow);	/* as in spray_poll_cq() */
 	cq->polled = 0;
 	ret = poll_current(cx);
+	cq->polling = !ret;
 	if (ret)
 		spray_unlock(&cq->lock);
 	return ret && lost ? EOVERFLOW : ret;
@@ -350,6 +351,7 @@ static void end_poll(struct ibv_cq_ex *cx)
 {
 	struct spray_cq *cq = to_cq(cx);
 
+	cq->polling = false;
 	spray_cq_advance(&cq->ring, cq->polled + 1);
 	spray_unlock(&cq->lock);
 }

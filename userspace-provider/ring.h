@@ -137,10 +137,12 @@ static inline void spray_cq_move(struct spray_cq_ring *to, const struct spray_cq
  * because the kernel had returned from the call that killed it before prod was
  * loaded, and a QPN is not handed out again until the whole space was used.
  *
+ * The first @stay entries are left in, whosever they are.
+ *
  * armed is left alone: removal is not a completion, and an event that was
  * asked for is still owed for the next one.
  */
-static inline void spray_cq_remove_qp(struct spray_cq_ring *r, uint32_t qpn)
+static inline void spray_cq_remove_qp(struct spray_cq_ring *r, uint32_t qpn, uint32_t stay)
 {
 	uint32_t prod = r->cons + spray_cq_pending(r);
 	uint32_t removed = 0;
@@ -149,7 +151,7 @@ static inline void spray_cq_remove_qp(struct spray_cq_ring *r, uint32_t qpn)
 	for (i = prod; i != r->cons; i--) {
 		const struct spray_cqe *cqe = spray_cq_entry(r, i - 1);
 
-		if (cqe->qpn == qpn)
+		if (cqe->qpn == qpn && i - 1 - r->cons >= stay)
 			removed++;
 		else if (removed)
 			*spray_cq_entry(r, i - 1 + removed) = *cqe;

@@ -32,6 +32,7 @@ struct spray_device {
 struct spray_context {
 	struct verbs_context vctx;
 	uint64_t caps;			/* of the kernel's device */
+	bool by_ioctl;			/* write() is refused; atomic, and never false again */
 };
 
 struct spray_td {
@@ -95,10 +96,12 @@ struct spray_ah {
 struct spray_cq {
 	struct verbs_cq vcq;
 	struct spray_lock lock;
-	struct spray_cq_ring ring;	/* lock */
+	struct spray_lock arm_lock;	/* innermost; the ring is exchanged with both */
+	struct spray_cq_ring ring;	/* lock; of it ctl: or arm_lock */
 	void *map;			/* lock */
 	size_t map_size;		/* lock; bytes */
-	uint32_t polled;		/* lock; between start_poll and end_poll: entries left behind */
+	bool polling;			/* lock; between start_poll and end_poll */
+	uint32_t polled;		/* lock; meanwhile: entries left behind */
 };
 
 /* A send or receive queue. */

@@ -42,6 +42,7 @@ static int finish_cq(struct spray_cq *cq, const struct spray_create_cq_resp *res
 	}
 	cq->ring = cq_ring(cq->map, resp->entries);
 	spray_lock_init(&cq->lock, single_threaded);
+	spray_lock_init(&cq->arm_lock, single_threaded);
 	return 0;
 }
 
@@ -155,11 +156,13 @@ int spray_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (cqe < 1)
 		return EINVAL;
 	spray_lock(&cq->lock);
+	spray_lock(&cq->arm_lock);
 	ret = EIO;
 	if (!spray_load_acquire(&cq->ring.ctl->overflow))
 		ret = ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (!ret)
 		ret = change_ring(cq, &resp.drv_payload);
+	spray_unlock(&cq->arm_lock);
 	spray_unlock(&cq->lock);
 	return ret;
 }
@@ -173,6 +176,7 @@ int spray_destroy_cq(struct ibv_cq *ibcq)
 	if (ret)
 		return ret;
 	munmap(cq->map, cq->map_size);
+	spray_lock_destroy(&cq->arm_lock);
 	spray_lock_destroy(&cq->lock);
 	spray_object_free(cq);
 	return 0;
@@ -392,6 +396,14 @@ static int check_qp_attr(struct ibv_context *ibctx, const struct ibv_qp_init_att
 	return attr->comp_mask & IBV_QP_INIT_ATTR_PD ? 0 : EINVAL;
 }
 
+/* What the setters write beyond a queue's end. A queue of no entries has no slots, either. */
+static size_t spare_size(const struct spray_qp *qp)
+{
+	size_t sges = qp->sq.max_sge * sizeof(struct spray_sge);
+
+	return sizeof(struct spray_sqe) + (sges > qp->max_inline ? sges : qp->max_inline);
+}
+
 struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 {
 	bool ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -413,7 +425,7 @@ struct ibv_qp *spray_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_
 	if (ret)
 		return qp_failed(qp, ret);
 	if (ops) {
-		qp->wr_spare = calloc(1, qp->sq.ring.slot_size);
+		qp->wr_spare = calloc(1, spare_size(qp));
 		if (!qp->wr_spare) {
 			spray_destroy_qp(&qp->vqp.qp);
 			errno = ENOMEM;
@@ -445,12 +457,13 @@ static void rewind_wq(struct spray_wq *wq)
 	spray_unlock(&wq->lock);
 }
 
+/* Without a lock (one thread) somebody may be at an entry: up to there all stay, that the cursor remains right. */
 static void remove_cqes(struct ibv_cq *ibcq, uint32_t qpn)
 {
 	struct spray_cq *cq = to_spray_cq(ibcq);
 
 	spray_lock(&cq->lock);
-	spray_cq_remove_qp(&cq->ring, qpn);
+	spray_cq_remove_qp(&cq->ring, qpn, cq->polling ? cq->polled + 1 : 0);
 	spray_unlock(&cq->lock);
 }
 

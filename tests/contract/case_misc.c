@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -538,6 +539,22 @@ CASE(thread_post_poll, "one thread posts, another polls: a sequence number in ev
 	}
 	ct_thread_join(t);
 	cq_silent(r.c->scq[0], 20);
+}
+
+/* The kernel takes write() only from who opened the file; a daemon's child and who drops privileges are not. */
+static void prove_as_another(void *arg)
+{
+	CHECK_EQ(syscall(SYS_setgroups, 0, NULL), 0, "setgroups");	/* of this thread alone */
+	conn_prove(arg);
+}
+
+CASE(other_credentials, "whoever changed credentials since the device was opened posts all the same")
+{
+	struct conn_opt o = conn_defaults();
+	struct conn *c = conn_new(&o);
+
+	ct_thread_join(ct_thread_start(prove_as_another, c));
+	conn_prove(c);
 }
 
 struct adder {

@@ -15,8 +15,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <malloc.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <infiniband/cmd_ioctl.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 
 #include "spray-cmd.h"
 #include "spray.h"
@@ -210,7 +215,7 @@ int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_a
 		.mmap_size = MAP_SIZE,
 		.sq_offset = SPRAY_QP_RINGS_OFFSET,
 		.sq_entries = SQ_ENTRIES,
-		.sq_slot = SQ_SLOT,
+		.sq_slot = attr->cap.max_send_wr ? SQ_SLOT : 0,
 		.rq_offset = SPRAY_QP_RINGS_OFFSET + SQ_ENTRIES * SQ_SLOT,
 		.rq_entries = RQ_ENTRIES,
 		.rq_slot = RQ_SLOT,
@@ -225,7 +230,7 @@ int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 {
 	struct spray_create_qp_ex_cmd_resp *r = (void *)resp;
 	struct ibv_qp_init_attr basic = { .send_cq = attr->send_cq, .recv_cq = attr->recv_cq,
-					  .qp_type = attr->qp_type };
+					  .qp_type = attr->qp_type, .cap = attr->cap };
 	struct spray_create_qp_cmd_resp plain;
 	int ret;
 
@@ -260,6 +265,37 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 int ibv_cmd_destroy_qp(struct ibv_qp *qp)
 {
 	(void)qp;
+	return 0;
+}
+
+static bool refuse_write;	/* to who opened the file with other credentials */
+static int ioctl_doorbells, ioctl_fails;
+
+/* In the C library's place. */
+ssize_t write(int fd, const void *buf, size_t size)
+{
+	if (!refuse_write)
+		return syscall(SYS_write, fd, buf, size);
+	errno = EACCES;
+	return -1;
+}
+
+int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
+{
+	const struct ib_uverbs_attr *a = cmd->hdr.attrs;
+
+	(void)context;
+	if (ioctl_fails)
+		return ioctl_fails;
+	assert_int_equal(cmd->hdr.object_id, UVERBS_OBJECT_DEVICE);
+	assert_int_equal(cmd->hdr.method_id, UVERBS_METHOD_INVOKE_WRITE);
+	assert_int_equal(a[0].attr_id, UVERBS_ATTR_WRITE_CMD);
+	assert_true(a[0].data == IB_USER_VERBS_CMD_POST_SEND || a[0].data == IB_USER_VERBS_CMD_POST_SRQ_RECV);
+	assert_int_equal(a[1].attr_id, UVERBS_ATTR_CORE_IN);
+	assert_int_equal(a[1].len, sizeof(struct ib_uverbs_post_send));
+	assert_int_equal(a[2].attr_id, UVERBS_ATTR_CORE_OUT);
+	assert_int_equal(a[2].len, sizeof(struct ib_uverbs_post_send_resp));
+	ioctl_doorbells++;
 	return 0;
 }
 
@@ -341,6 +377,8 @@ static int setup(void **state)
 	fail_modify = 0;
 	fail_map = false;
 	posted_meanwhile = 0;
+	refuse_write = false;
+	ioctl_doorbells = ioctl_fails = 0;
 	assert_int_equal(ftruncate(fd, DOORBELLS_AT), 0);
 	assert_int_equal(lseek(fd, DOORBELLS_AT, SEEK_SET), DOORBELLS_AT);
 	w->vctx.context.cmd_fd = fd;
@@ -732,7 +770,7 @@ static void remove_qp__random_against_a_list(void **state)
 			if (qpn != 1)
 				expect[kept++] = i;
 		}
-		spray_cq_remove_qp(r, 1);
+		spray_cq_remove_qp(r, 1, 0);
 		assert_int_equal(r->ctl->prod - r->ctl->cons, kept);
 		for (i = 0; i < kept; i++) {
 			assert_int_equal(spray_poll_cq(w->send_cq, 1, &wc), 1);
@@ -895,7 +933,7 @@ static void *killer(void *arg)
 		while (!__atomic_load_n(&race->victim_dead, __ATOMIC_ACQUIRE) && !all_done(race))
 			sched_yield();
 		spray_lock(&cq->lock);
-		spray_cq_remove_qp(&cq->ring, VICTIM);
+		spray_cq_remove_qp(&cq->ring, VICTIM, 0);
 		prod = spray_load_acquire(&cq->ring.ctl->prod);
 		for (i = cq->ring.cons; i != prod; i++)
 			race->ghosts += spray_cq_entry(&cq->ring, i)->qpn == VICTIM;
@@ -1324,6 +1362,8 @@ static void poll_in_place(void **state)
 	assert_int_equal(cx->next_poll(cx), 0);
 	assert_int_equal(cx->wr_id, 11);
 	assert_int_equal(cx->read_qp_num(cx), 51);
+	assert_int_equal(spray_req_notify_cq(cq, 0), 0);	/* meanwhile */
+	assert_int_equal(scq->ring.ctl->armed, SPRAY_ARM_ANY);
 	assert_int_equal(scq->ring.ctl->cons, 0xfffffffe);	/* given back at the end */
 	cx->end_poll(cx);
 	assert_int_equal(scq->ring.ctl->cons, 0);
@@ -1340,6 +1380,86 @@ static void poll_in_place(void **state)
 	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
 	assert_null(spray_create_cq_ex(&w->vctx.context, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+/* One thread takes no lock: its QP may go while it looks at a completion of it. */
+static void poll_in_place__a_qp_goes_meanwhile(void **state)
+{
+	struct world *w = *state;
+	struct ibv_cq_init_attr_ex attr = { .cqe = CQ_ENTRIES, .wc_flags = IBV_WC_EX_WITH_QP_NUM,
+					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					    .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
+	struct ibv_cq_ex *cx = spray_create_cq_ex(&w->vctx.context, &attr);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(cx), *was = w->send_cq;
+	struct ibv_poll_cq_attr none = {};
+	struct ibv_qp *qp;
+	int at, i;
+
+	for (at = 0; at < 4; at++) {
+		w->send_cq = cq;
+		qp = make_qp(w, IBV_QPT_RC, false);
+		w->send_cq = was;
+		for (i = 0; i < 6; i++)		/* even: the QP's, odd: another's */
+			kernel_complete(cq, i & 1 ? 5 : qp->qp_num, i);
+		assert_int_equal(cx->start_poll(cx, &none), 0);
+		for (i = 0; i < at; i++)
+			assert_int_equal(cx->next_poll(cx), 0);
+		assert_int_equal(cx->wr_id, at);
+		assert_int_equal(spray_destroy_qp(qp), 0);
+		assert_int_equal(cx->read_qp_num(cx) == 5, at & 1);	/* still the current one */
+		for (i = at + 1; i < 6; i++)
+			if (i & 1) {
+				assert_int_equal(cx->next_poll(cx), 0);
+				assert_int_equal(cx->wr_id, i);
+			}
+		assert_int_equal(cx->next_poll(cx), ENOENT);
+		cx->end_poll(cx);
+		assert_int_equal(cx->start_poll(cx, &none), ENOENT);
+		assert_int_equal(to_spray_cq(cq)->ring.ctl->cons, to_spray_cq(cq)->ring.ctl->prod);
+	}
+	assert_int_equal(spray_destroy_cq(cq), 0);
+}
+
+/* A setter behind the queue's end writes somewhere, also if the queue has no slot. */
+static void wr_without_a_send_queue(void **state)
+{
+	struct world *w = *state;
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = w->send_cq,
+		.recv_cq = w->recv_cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_sge = MAX_SGE },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = &w->pd.ibpd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp = spray_create_qp_ex(&w->vctx.context, &attr);
+	struct spray_qp *sqp = to_spray_qp(qp);
+
+	assert_true(malloc_usable_size(sqp->wr_spare) >=
+		    sizeof(struct spray_sqe) + MAX_SGE * sizeof(struct spray_sge));
+	assert_true(malloc_usable_size(sqp->wr_spare) >= sizeof(struct spray_sqe) + MAX_INLINE);
+	assert_int_equal(spray_destroy_qp(qp), 0);
+}
+
+static void doorbell__by_another_door_where_write_is_refused(void **state)
+{
+	struct world *w = *state;
+	int rang;
+
+	to_rts(w->qp);
+	rang = doorbells(w);
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);
+	assert_int_equal(doorbells(w), rang + 1);
+	refuse_write = true;
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);
+	assert_int_equal(ioctl_doorbells, 1);
+	refuse_write = false;				/* not asked again */
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), 0);
+	assert_int_equal(ioctl_doorbells, 2);
+	assert_int_equal(doorbells(w), rang + 1);
+	ioctl_fails = EACCES;				/* the end of it */
+	assert_int_equal(post_op(w->qp, IBV_WR_SEND, 0), EACCES);
 }
 
 /* ---- parent and thread domains ---- */
@@ -1472,6 +1592,9 @@ int main(void)
 		TEST(wr_fills_in_place),
 		TEST(wr_batch_fails_whole),
 		TEST(poll_in_place),
+		TEST(poll_in_place__a_qp_goes_meanwhile),
+		TEST(wr_without_a_send_queue),
+		TEST(doorbell__by_another_door_where_write_is_refused),
 		TEST(post_send__each_state),
 		TEST(post_send__full_ring_names_first_refused),
 		TEST(post_send__bad_request_keeps_the_good_before_it),
