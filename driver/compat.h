@@ -96,10 +96,11 @@
 #define dma_buf_vunmap_unlocked	dma_buf_vunmap
 #endif
 
+/* Where pinned memory can be withdrawn, an importer that names no function is known not to follow. */
 #ifdef SPRAY_HAVE_DMABUF_INVALIDATE
-#define SPRAY_DMABUF_MOVED	invalidate_mappings
+#define SPRAY_DMABUF_OPS	{}
 #else
-#define SPRAY_DMABUF_MOVED	move_notify
+#define SPRAY_DMABUF_OPS	{ .move_notify = spray_dmabuf_moved }
 #endif
 
 /* The other name takes the net_device's own lock, which notifiers run under. */

@@ -82,6 +82,8 @@ int spray_scatter(struct spray_dev *dev, struct ib_pd *pd, const struct spray_sg
 {
 	u32 i;
 
+	if (last)
+		smp_wmb();	/* C2, as in spray_copy_in(): its last bytes may lie in several pieces */
 	for (i = 0; i < n && len; i++) {
 		struct spray_mr *mr;
 		u32 part;

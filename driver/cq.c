@@ -257,7 +257,7 @@ static int spray_cq_mem_new(struct spray_cq_mem *m, u32 cqe, struct ib_udata *ud
 	if (udata) {
 		err = spray_cq_map(m, size, udata);
 	} else {
-		m->qps = kvcalloc(entries, sizeof(*m->qps), GFP_KERNEL);
+		m->qps = kvcalloc(entries, sizeof(*m->qps), GFP_KERNEL_ACCOUNT);
 		err = m->qps ? 0 : -ENOMEM;
 	}
 	if (err)

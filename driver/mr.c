@@ -193,14 +193,12 @@ struct ib_mr *spray_reg_user_mr_any(struct ib_pd *pd, u64 start, u64 length, u64
 
 /* --- dma-bufs: what their exporter can map for the CPU --- */
 
-/* Pinned memory does not move. */
-static void spray_dmabuf_moved(struct dma_buf_attachment *attach)
+/* Pinned memory does not move. Older kernels insist on somebody to tell. */
+static void __maybe_unused spray_dmabuf_moved(struct dma_buf_attachment *attach)
 {
 }
 
-static const struct dma_buf_attach_ops spray_dmabuf_ops = {
-	.SPRAY_DMABUF_MOVED = spray_dmabuf_moved,
-};
+static const struct dma_buf_attach_ops spray_dmabuf_ops = SPRAY_DMABUF_OPS;
 
 /*
  * A mapping alone does not keep the memory where it is. Exporters that never move it have no pin(), and older

@@ -21,13 +21,11 @@
 
 #include "dev.h"
 
-struct dma_buf;
-
 /**
  * struct spray_mr - a region
  * @pd: that it belongs to
  * @key: lkey and rkey: index << 8 | 8 bits that change with every registration
- * @live: the key holds; else all below but @pages is in the making
+ * @live: the key holds, and all below is as it says; REG_MR changes it while it does not
  * @iova: first address as seen by work requests
  * @length: bytes
  * @access: IB_ACCESS_*

@@ -107,7 +107,7 @@ static int spray_qp_queues(struct spray_qp *qp, struct ib_qp_init_attr *init)
 	if (err)
 		return err;
 	qp->req.ops = kvcalloc(max_t(u32, qp->req.sq.entries, 1), sizeof(struct tp_op),
-			       GFP_KERNEL);
+			       GFP_KERNEL_ACCOUNT);
 	if (!qp->req.ops)
 		return -ENOMEM;
 	cap->max_send_wr = qp->req.sq.entries;
@@ -233,7 +233,7 @@ static int spray_qp_connect_mem(struct spray_qp *qp, u32 dest_rd)
 	if (!dest_rd)
 		return 0;
 	kvfree(qp->resp.ops);
-	qp->resp.ops = kvcalloc(n, sizeof(struct tp_op), GFP_KERNEL);
+	qp->resp.ops = kvcalloc(n, sizeof(struct tp_op), GFP_KERNEL_ACCOUNT);
 	return qp->resp.ops ? 0 : -ENOMEM;
 }
 
@@ -341,6 +341,7 @@ void spray_req_set_err(struct spray_qp *qp)
 	lockdep_assert_held(&qp->req.lock);
 	qp->req.live = false;
 	spray_grant_end(qp, TP_RESPONSE);
+	qp->req.drain = false;		/* what is flushed was not drained: no event */
 	qp->req.flushing = true;
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
 }

@@ -30,7 +30,8 @@
  * WHO RUNS IN THEM. The socket's softirq (one CPU per socket at a time), the
  * QP's hrtimers (soft mode: softirq), the device's that grants credit (the same),
  * a user's doorbell (process context, BH off), a kernel poster where interrupts
- * are on, and the QP's tasklet in its stead where they are off.
+ * are on, and the QP's tasklet in its stead where they are off. The tasklet also
+ * goes on with datagrams that are too many for one doorbell.
  *
  * WHY COPYING UNDER THE LOCK: a copy precedes, in lock order, the commit that
  * marks its packet received, hence the completion that covers it, hence the
@@ -226,7 +227,7 @@ struct spray_qp {
 	u32 ack_rng;			/* path choice of lone packets: a hint, no lock. UD: stays as it was drawn */
 	refcount_t ref;
 	struct completion gone;
-	struct tasklet_struct task;	/* pump for posters with interrupts off */
+	struct tasklet_struct task;	/* pump for posters with interrupts off; UD: goes on where a doorbell's budget ends */
 	struct spray_req req;
 	struct spray_resp resp;
 };

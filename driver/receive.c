@@ -8,7 +8,8 @@
  *   check -> bytes placed (or kept) -> commit -> run what the executed point
  *   reaches -> completion. A packet is marked only after its bytes are safe, a
  *   message completes only after all its packets are marked, and a duplicate
- *   is recognised by the mark: C1, C2, C3 by lock order (see qp.h).
+ *   is recognised by the mark: C1, C2, C3 by lock order (see qp.h). What comes
+ *   behind a NAK is marked and thrown away: nothing of it completes.
  *
  * Anything remote can do here is counted and dropped; nothing prints.
  */
@@ -564,13 +565,15 @@ static void spray_rx_data(struct spray_qp *qp, struct tp_pkt *p, const u8 *data,
 
 /*
  * A packet or a probe is here. The core remembers one probe and one EV; each probe gets an answer of
- * its own, which names its EV, not that of a packet that was marked.
+ * its own, which names its EV, not that of a packet that was marked, and no mark but its own.
  */
 static void spray_rx_note(struct spray_rx *rx, struct spray_qp *qp, struct tp_rx *window,
 			  const struct tp_pkt *p)
 {
-	if (p->kind == TP_PROBE && (window->probe || window->ce))
+	if (p->kind == TP_PROBE ? window->probe || window->ce : window->probe && rx->ce) {
+		window->ack_wanted = true;
 		spray_answer(qp, p->space);
+	}
 	tp_rx_seen(window, rx->entropy, rx->ce);
 	if (p->kind == TP_PROBE) {
 		spray_qp_count(qp, rx_probes);

@@ -278,7 +278,7 @@ static int spray_srq_mem_new(struct spray_srq_mem *m, u32 wr, u32 slot, struct i
 	m->mask = m->entries - 1;
 	if (udata)
 		return spray_srq_map(m, slot, udata, resp);
-	m->slots = kvcalloc(m->entries, slot, GFP_KERNEL);
+	m->slots = kvcalloc(m->entries, slot, GFP_KERNEL_ACCOUNT);
 	return m->slots ? 0 : -ENOMEM;
 }
 

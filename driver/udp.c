@@ -35,7 +35,7 @@ enum {
 	SPRAY_HEADROOM		= LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr),
 	SPRAY_HEAD_SIZE		= SKB_DATA_ALIGN(SPRAY_HEADROOM + SPRAY_HEAD) +
 				  SKB_DATA_ALIGN(sizeof(struct skb_shared_info)),
-	SPRAY_POOL_PAGES	= 64,		/* 2 MiB a CPU: a full window and more in flight */
+	SPRAY_POOL_PAGES	= 64,		/* 2 MiB a CPU (4 with pages of 64 KiB): a full window and more in flight */
 	SPRAY_POOL_ORDER	= PAGE_SHIFT < 15 ? 15 - PAGE_SHIFT : 0,	/* 32 KiB, if a page is less */
 	SPRAY_MIN_PAYLOAD	= 256,
 	SPRAY_MAX_PAYLOAD	= 8192,		/* bytes; several packets fit one pool page */

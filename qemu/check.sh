@@ -50,7 +50,7 @@ unit() {
 
 # build a suite once; its tests then boot what was built
 suite_tests() { # SUITE NAMES...
-	local suite=$1 name limit rest once t n names; shift
+	local suite=$1 name as limit rest once t n names; shift
 	names=" $* "
 	t=$SECONDS
 	if ! "$QEMU_DIR/build.sh" "$suite" >"$log/$suite-build.out" 2>"$log/$suite-build.err"; then
@@ -69,13 +69,15 @@ suite_tests() { # SUITE NAMES...
 		esac
 		[ -z "$once" ] || [ "$suite" = "$once" ] || continue
 		t=$SECONDS
-		n=$log/$suite-$name.tap
+		as=$name
+		case $rest in *-a*) as=$name-${rest##*.} ;; esac
+		n=$log/$suite-$as.tap
 		# shellcheck disable=SC2086
-		"$QEMU_DIR/run.sh" -n -s "$suite" -t "$limit" $rest -o "$log/$suite-$name" "$name" >"$n" 2>&1 </dev/null || {
+		"$QEMU_DIR/run.sh" -n -s "$suite" -t "$limit" $rest -o "$log/$suite-$as" "$name" >"$n" 2>&1 </dev/null || {
 			# a clean log and exit belong to the test: what TAP doesn't count as failed counts once here
 			grep -q '^not ok' "$n" || echo "not ok - guest: $(grep -m1 'FAILED' "$n" || tail -n1 "$n")" >>"$n"
 		}
-		report "$suite $name" "$n" $((SECONDS - t))
+		report "$suite $as" "$n" $((SECONDS - t))
 	done < <(guest_tests)
 }
 

@@ -12,8 +12,10 @@
  * for distance, else the window would follow its own queue upwards. Per path
  * we keep the least RTT of each BASE_WINDOW_US, and at its end
  *   excess = least of the window - base
- *   excess > BASE_JUMP_US    not ours: the window (cc.c) never lets that much
- *                            stand. Another route: base += excess
+ *   excess > BASE_JUMP_US    not ours: the window (cc.c) lets that much stand
+ *                            only where links are slow and nothing marks (there
+ *                            the path seems emptier than it is for a while).
+ *                            Another route: base += excess
  *   otherwise                base += excess / 8, i.e. 3 ms of standing queue
  *                            creep by 0.4 ms in 10 s, a flow's pause undoes it
  * The first sample of a path, or the first after IDLE_US, is its base, less

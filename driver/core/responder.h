@@ -69,7 +69,7 @@ void tp_resp_start_tx(struct tp_resp *r, u32 dqpn, u32 psn, struct tp_op *ops, u
 		      u32 payload, struct tp_paths *paths, u32 seed, u64 now);
 
 /**
- * tp_resp_check() - what to do with a request packet; changes nothing but the wish to answer
+ * tp_resp_check() - what to do with a request packet; before a NAK it changes nothing but the wish to answer
  * @p: psn, msn, rqmsn are extended on return
  * @len: bytes of payload
  *

@@ -10,7 +10,8 @@
  *
  * The right edge is executed + TP_WINDOW and never moves left. A packet is
  * taken at most once: check says what it is, the caller places or keeps its
- * bytes, commit marks it. Nothing is marked before its bytes are safe.
+ * bytes, commit marks it. Nothing is marked before its bytes are safe, but for
+ * what comes behind a NAK, which nobody will run.
  */
 #ifndef TP_WINDOW_H
 #define TP_WINDOW_H

@@ -384,8 +384,11 @@ static void take_data(struct sim *s, struct qp *qp, const struct pkt *k)
 	if (tp_wire_decode(&p, k->hdr, k->hlen + k->len) != k->hlen)
 		die("QP %u: malformed", qp->nr);
 	trace_data(s, qp, k, p.psn);
-	if (p.kind == TP_PROBE && (qp->r.rx.probe || qp->r.rx.ce))
-		answer(s, qp);		/* each probe gets its own */
+	/* as spray_rx_note(): each probe gets its own answer */
+	if (p.kind == TP_PROBE ? qp->r.rx.probe || qp->r.rx.ce : qp->r.rx.probe && k->ce) {
+		qp->r.rx.ack_wanted = true;
+		answer(s, qp);
+	}
 	tp_rx_seen(&qp->r.rx, k->entropy, k->ce);
 	if (p.kind == TP_PROBE) {
 		tp_rx_probed(&qp->r.rx, p.probe_id);
