@@ -37,22 +37,23 @@ static int ask_by_write(struct ibv_context *ibctx, const struct ib_uverbs_cmd_hd
 
 /*
  * What was published can't be taken back, so a kernel short of memory is asked
- * again before the caller is told that nothing was posted. It refuses write()
+ * again before the caller is told that nothing was posted. The kernel refuses write()
  * to processes that changed their credentials since they opened the device, to
  * children (a daemon's, say) and to those that were given the file.
  */
 static int ask_kernel(struct ibv_context *ibctx, const struct ib_uverbs_cmd_hdr *hdr, void *resp)
 {
-	bool *by_ioctl = &to_spray_context(ibctx)->by_ioctl;
+	struct spray_context *ctx = to_spray_context(ibctx);
 	int tries, err = 0;
 
 	for (tries = 0; tries < DOORBELL_TRIES; tries++) {
-		if (__atomic_load_n(by_ioctl, __ATOMIC_RELAXED))
-			err = ask_by_ioctl(ibctx, hdr, resp);
-		else
-			err = ask_by_write(ibctx, hdr);
-		if (err == EACCES && !__atomic_exchange_n(by_ioctl, true, __ATOMIC_RELAXED))
+		bool by_ioctl = __atomic_load_n(&ctx->by_ioctl, __ATOMIC_RELAXED);
+
+		err = by_ioctl ? ask_by_ioctl(ibctx, hdr, resp) : ask_by_write(ibctx, hdr);
+		if (err == EACCES && !by_ioctl) {
+			__atomic_store_n(&ctx->by_ioctl, true, __ATOMIC_RELAXED);
 			continue;
+		}
 		if (err != ENOMEM && err != EINTR)
 			break;
 		sched_yield();
