@@ -28,6 +28,8 @@ guest_tests() {
 		contract  1800
 		lifecycle  900
 		uverbs     300
+		limits     300
+		restrack   300 last
 		ulp        600 once
 		ulp        600 last -a ib_core.force_mr=1
 		nfs        600
