@@ -184,6 +184,7 @@ static int spray_send_burst(struct spray_qp *qp, struct tp_tx *tx, struct tp_bur
 		u8 *p = spray_txb_reserve(&b, hdr + o.len + 3 + TP_ICRC_LEN);
 
 		if (!p) {
+			/* recorded as sent: nobody's path is to blame for it */
 			tp_tx_dropped(tx, burst, burst->psn - 1);
 			err = -ENOMEM;
 			break;

@@ -300,17 +300,18 @@ static const struct spray_cqe *cur_cqe(struct ibv_cq_ex *cx)
 {
 	const struct spray_cq *cq = to_cq(cx);
 
-	return spray_cq_entry(&cq->ring, cq->ring.cons + cq->polled);
+	return spray_cq_entry(&cq->ring, cq->ring.cons + cq->polled - 1);
 }
 
-/* The entry at the cursor becomes the current one, if there is one. */
-static int poll_current(struct ibv_cq_ex *cx)
+/* The next entry becomes the current one, if there is one. */
+static int show_next(struct ibv_cq_ex *cx)
 {
 	struct spray_cq *cq = to_cq(cx);
 	const struct spray_cqe *cqe;
 
 	if (cq->polled == spray_cq_pending(&cq->ring))
 		return ENOENT;
+	cq->polled++;
 	cqe = cur_cqe(cx);
 	cx->wr_id = cqe->wr_id;
 	cx->status = cqe->status;
@@ -327,9 +328,7 @@ static int start_poll(struct ibv_cq_ex *cx, struct ibv_poll_cq_attr *attr)
 		return EINVAL;
 	spray_lock(&cq->lock);
 	lost = spray_load_acquire(&cq->ring.ctl->overflow);	/* as in spray_poll_cq() */
-	cq->polled = 0;
-	ret = poll_current(cx);
-	cq->polling = !ret;
+	ret = show_next(cx);
 	if (ret)
 		spray_unlock(&cq->lock);
 	return ret && lost ? EOVERFLOW : ret;
@@ -337,22 +336,15 @@ static int start_poll(struct ibv_cq_ex *cx, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *cx)
 {
-	struct spray_cq *cq = to_cq(cx);
-	int ret;
-
-	cq->polled++;
-	ret = poll_current(cx);
-	if (ret)
-		cq->polled--;		/* the caller's is still the last one */
-	return ret;
+	return show_next(cx);		/* if there is none, the caller's is still the current one */
 }
 
 static void end_poll(struct ibv_cq_ex *cx)
 {
 	struct spray_cq *cq = to_cq(cx);
 
-	cq->polling = false;
-	spray_cq_advance(&cq->ring, cq->polled + 1);
+	spray_cq_advance(&cq->ring, cq->polled);
+	cq->polled = 0;
 	spray_unlock(&cq->lock);
 }
 

@@ -100,8 +100,7 @@ struct spray_cq {
 	struct spray_cq_ring ring;	/* lock; of it ctl: or arm_lock */
 	void *map;			/* lock */
 	size_t map_size;		/* lock; bytes */
-	bool polling;			/* lock; between start_poll and end_poll */
-	uint32_t polled;		/* lock; meanwhile: entries left behind */
+	uint32_t polled;		/* lock; between start_poll and end_poll: entries shown, the current one too; else 0 */
 };
 
 /* A send or receive queue. */

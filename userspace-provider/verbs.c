@@ -463,7 +463,7 @@ static void remove_cqes(struct ibv_cq *ibcq, uint32_t qpn)
 	struct spray_cq *cq = to_spray_cq(ibcq);
 
 	spray_lock(&cq->lock);
-	spray_cq_remove_qp(&cq->ring, qpn, cq->polling ? cq->polled + 1 : 0);
+	spray_cq_remove_qp(&cq->ring, qpn, cq->polled);
 	spray_unlock(&cq->lock);
 }
 
